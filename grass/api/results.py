@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,8 @@ LAST = (
     "output",
 )
 """Columns behind the parameters; the figures come before ``seconds``."""
-
-
+MOST_FIGURES = 200
+"""Figures that have columns: those that most tasks reported."""
 _NO_FIGURE = (None, None, None)
 
 
@@ -42,13 +43,17 @@ class Results(list[dict[str, Cell]]):
     """The rows of the table, which all have the same keys.
 
     ``parameters``: the columns in which the tasks were made to differ. ``figures``: the last values of what they
-    reported; ``NAME:min`` and ``NAME:max`` are the least and greatest ones.
+    reported; ``NAME:min`` and ``NAME:max`` are the least and greatest ones. ``further``: how many figures have no
+    column, because tasks gave them more than ``MOST_FIGURES`` names.
     """
 
     def __init__(self, views: Sequence[ResultsView]) -> None:
         settings = [_parameters(view, several=len(views) > 1) for view in views]
         self.parameters = _differing([values for rows in settings for values in rows])
-        names = dict.fromkeys(name for view in views for row in view.rows for name in row.figures)
+        names = Counter(name for view in views for row in view.rows for name in row.figures)
+        self.further = max(0, len(names) - MOST_FIGURES)
+        if self.further:
+            names = Counter(dict(names.most_common(MOST_FIGURES)))
         taken = {*FIRST, *LAST, *self.parameters}
         titles = {name: f"{name}:last" if name in taken else name for name in names}
         self.figures = tuple(titles.values())

@@ -43,6 +43,10 @@ def results(
     found = invocation.client().results(*names, tag=tag)
     for job in found.incomplete:
         invocation.output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
+    if found.further:
+        invocation.output.note(
+            f"{found.further} further figures have no column; those that most tasks reported have one"
+        )
     known = found.columns()
     chosen = columns.split(",") if columns else _default(found)
     for name in [*chosen, *([by.removeprefix("-")] if by else [])]:

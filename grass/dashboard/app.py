@@ -34,7 +34,7 @@ from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.model.failure_text import without_causes
 from grass.system import clock
-from grass.wire.codec import builtins
+from grass.wire.codec import builtins, encode
 from grass.wire.version import HEADER, spoken
 
 _CLASSIC_SCRIPT = re.compile(r'<script src="/assets/\w+/(\w+\.js)"></script>')
@@ -164,7 +164,7 @@ class Pages:
             raise RefusedError(404, f"no question {name}")
         try:
             answer = builtins(question.ask(self._client, request.args))
-            return jsonify(without_causes(answer) if self._shared else answer)
+            return _as_json(without_causes(answer) if self._shared else answer)
         except BadRequestKeyError as error:
             raise InputError(f"query parameter {error.args[0]}: missing") from error
 
@@ -309,6 +309,11 @@ def _events(pieces: Iterator[Message | None]) -> Response:
         "event: alive\ndata: .\n\n" if piece is None else f"data: {json.dumps(builtins(piece))}\n\n" for piece in pieces
     )
     return Response(lines, content_type="text/event-stream")
+
+
+def _as_json(answer: object) -> Response:
+    """Answer with JSON. Flask's own encoder takes longer for thousands of rows than the cluster for its answer."""
+    return Response(encode(answer), content_type="application/json")
 
 
 def _error(status: int, code: str, message: str) -> Response:

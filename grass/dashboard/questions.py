@@ -23,6 +23,7 @@ from grass.dashboard.curves import (
     own_extent,
     task_charts,
 )
+from grass.dashboard.run_curves import run_curves
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
@@ -44,6 +45,8 @@ _FOUND = 40
 """Jobs that a search finds."""
 _TASKS = 20
 """Tasks in the table of a job's usage: those with most CPU time."""
+MOST_COMPARED = 20
+"""Jobs on one page."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,24 @@ def _results(client: Client, words: Words) -> Any:
         "parameters": found.parameters,
         "figures": found.figures,
         "incomplete": bool(found.incomplete),
-        "rows": list(found),
+        "further": found.further,
+        "columns": found.columns(),
+        "rows": [[*row.values()] for row in found],
     }
+
+
+def _run_curves(client: Client, words: Words) -> Any:
+    """Return the curves of all tasks of some jobs, separated by commas, with the parameters to tell them apart."""
+    names = words["jobs"].split(",")
+    if len(names) > MOST_COMPARED:
+        raise InputError(f"at most {MOST_COMPARED} jobs are drawn in one chart, got {len(names)}")
+    return run_curves(client.results(*names), [client.job_metrics(name) for name in names])
+
+
+def _array(client: Client, words: Words) -> Any:
+    """Return whether the tasks of a job were made to differ, so that their results are a table of parameters."""
+    parts = _specification(client, words).components.values()
+    return any(part.matrix or part.columns or part.entries for part in parts)
 
 
 def _pages(client: Client, words: Words) -> Any:
@@ -173,6 +192,8 @@ QUESTIONS: dict[str, Question] = {
     "capacity": Question(_capacity, shared=True),
     "node-usage": Question(_node_usage, shared=True),
     "results": Question(_results),
+    "curves": Question(_run_curves),
+    "array": Question(_array),
     "job-usage": Question(_job_usage, shared=True),
     "task-usage": Question(_task_usage, shared=True),
 }

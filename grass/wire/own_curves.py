@@ -40,6 +40,8 @@ class OwnIndex(msgspec.Struct):
     """Points of further curves."""
     figures: int = 0
     """How many figures of tasks have a summary."""
+    unkept: int = 0
+    """Those of the dropped points whose figure has no summary either."""
 
 
 class Summary(msgspec.Struct, array_like=True):

@@ -43,7 +43,7 @@ class ResultsView(msgspec.Struct, frozen=True):
     """Component → its variables, without secrets, and its command as ``command``."""
     rows: tuple[ResultRow, ...]
     full: bool
-    """Whether the job has as many figures as are kept of one job, so that those of further tasks may be missing."""
+    """Whether its tasks reported more figures than are kept of one job, so that those of some tasks are missing."""
 
 
 RESULTS: Form[ResultsView] = Form(ResultsView)

@@ -10,7 +10,7 @@ from grass.model.lifecycle import TaskState
 from grass.model.task_values import values_of
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
-from grass.wire.own_curves import INDEX, MOST_FIGURES, OWN_INDEX, SUMMARIES, Summary, last_field
+from grass.wire.own_curves import INDEX, OWN_INDEX, SUMMARIES, Summary, last_field
 from grass.wire.result_views import ResultRow, ResultsView
 from grass.wire.task_record import TaskRecord
 from master.api.call import Call
@@ -35,7 +35,7 @@ def job_results(call: Call, job: str) -> ResultsView:
 
 
 def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str, dict[str, Summary]], bool]:
-    """Return task → its figures, and whether the job has as many as are kept."""
+    """Return task → its figures, and whether the job reported more than are kept."""
     history = call.api.store.history
     key = history.keys.job_history(record.id)
     index = history.texts(key, [INDEX]).get(INDEX)
@@ -43,7 +43,7 @@ def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str,
         return {}, False
     texts = history.texts(key, [last_field(task) for task in tasks])
     found = {task: SUMMARIES.decode(text) for task in tasks if (text := texts.get(last_field(task)))}
-    return found, OWN_INDEX.decode(index).figures >= MOST_FIGURES
+    return found, OWN_INDEX.decode(index).unkept > 0
 
 
 def _row(key: TaskKey, spec: Job, task: TaskRecord, figures: Mapping[str, Summary]) -> ResultRow:

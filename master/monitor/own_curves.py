@@ -77,7 +77,7 @@ class OwnCurves:
             if self._summarize(key, job, task, name, step, value):
                 self._draw(job, (task, name), step, value, at)
             else:
-                job.index.dropped, job.listed = job.index.dropped + 1, False
+                job.index.dropped, job.index.unkept, job.listed = job.index.dropped + 1, job.index.unkept + 1, False
 
     def operations(self) -> list[Op]:
         """Return what writes the figures that have changed."""

@@ -896,6 +896,87 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
         page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 
 
+REPORT = """for s in 0 1 2 3; do echo GRASS_METRIC loss=$lr$seed step=$s; done; [ $lr$seed != 0.22 ]"""
+
+
+@pytest.fixture(scope="module")
+def sweep(client: Client) -> str:
+    """Four runs with a figure; the last one fails."""
+    matrix = {"matrix": {"lr": [0.1, 0.2], "seed": [1, 2]}, "restart": {"policy": "never"}}
+    started: str = client.start(job("swept", REPORT, **matrix)).id
+    client.wait(started, timeout=60)
+    wait_until(lambda: len(client.job_metrics(started).curves) == 4)
+    return started
+
+
+def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_and_filters(
+    page: Any, sweep: str
+) -> None:
+    to(page, f"/jobs/{sweep}")
+    page.wait_for_selector("nav.tabs a:first-child[aria-current]:text-is('Results')")
+    page.wait_for_selector("section[aria-label='What went wrong']")
+    page.wait_for_selector(".best:has-text('least loss'):has-text('0.11'):has-text('lr 0.1, seed 1')")
+    page.wait_for_selector("tr.chosen:has-text('best'):has-text('main.0')")
+    page.select_option("[aria-label='Which row is the best']", label="greatest loss")
+    page.wait_for_selector("tr.chosen:has-text('main.3')")
+    page.click("th button:text-is('loss')")
+    page.click("th button:text-is('loss ↑')")
+    page.wait_for_selector("th[aria-sort=descending]")
+    assert page.inner_text(".window tbody tr >> nth=0").startswith("main.3")
+    page.fill("[aria-label='Filter rows']", "seed=1")
+    until(page, "document.querySelectorAll('.window tbody tr').length === 2")
+    page.fill("[aria-label='Filter rows']", "failed")
+    until(page, "document.querySelectorAll('.window tbody tr').length === 1")
+    assert page.get_attribute(".window a:text-is('log')", "href") == f"#/jobs/{sweep}/logs/main.3"
+    page.click(".window a:text-is('output')")
+    page.wait_for_selector("nav.crumbs")
+
+
+def test_curves_of_all_runs_are_coloured_averaged_over_seeds_picked_and_hidden(page: Any, sweep: str) -> None:
+    to(page, f"/jobs/{sweep}/curves")
+    page.wait_for_selector(".chart[aria-label*='loss: 4 lines'][aria-label*='main.3: lr 0.2, seed 2 now 0.22'] canvas")
+    page.click("[aria-label='Colours: lr'] button:text-is('0.2')")  # hides them
+    page.wait_for_selector(".chart[aria-label*='loss: 2 lines']")
+    page.click("[aria-label='Colours: lr'] button:text-is('0.2')")
+    page.select_option("[aria-label=Lines]", "seed")
+    page.wait_for_selector(".chart[aria-label*='loss: 2 lines'][aria-label*='lr 0.1 now 0.115']")
+    page.fill("[aria-label='Filter runs']", "seed=2")
+    page.wait_for_selector(".chart[aria-label*='lr 0.1 now 0.12']")
+    page.select_option("[aria-label=Lines]", "")
+    page.check("label:has-text('logarithmic') input")
+    box = page.locator(".chart .u-over").bounding_box()
+    for part in range(1, 40):
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * part / 40)
+        if "main." in page.inner_text(".said"):
+            break
+    assert "seed 2: loss 0." in page.inner_text(".said")
+    page.mouse.down()
+    page.mouse.up()
+    page.click("li.chip button:text-is('hide')")
+    page.wait_for_selector(".chart[aria-label*='loss: 1 lines']")
+    page.click("button:has-text('show 1 hidden run')")
+    page.wait_for_selector(".chart[aria-label*='loss: 2 lines']")
+
+
+def test_curves_with_other_steps_are_smoothed_averaged_and_thinned(page: Any) -> None:
+    page.wait_for_selector("#top nav")
+    module = run_script(page, "[...document.querySelectorAll('script[src]')].map((each) => each.src)[0]")
+    found = page.locator(":root").evaluate(
+        """async (_, address) => {
+          const { linesOf, smoothed } = await import(new URL("run_lines.js", address));
+          const run = (key, steps, points, seed) => ({ key, label: key, steps, points, values: { lr: 1, seed } });
+          const options = { parameters: ["lr", "seed"], colour: "lr", over: "seed", smooth: 0 };
+          const mean = linesOf([run("a", [0, 2], [0, 2], 1), run("b", [1, 2], [3, 4], 2)], options);
+          const long = linesOf([run("a", [...Array(5000).keys()], Array(5000).fill(7), 1)], { ...options, over: "" });
+          return [
+            mean.x, mean.lines[0].y, mean.lines[0].high, smoothed([1, 1, 4], 0.5), long.x.length, long.lines[0].y[9],
+          ];
+        }""",
+        module,
+    )
+    assert found == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [1, 1, 2.7142857142857144], 1024, 7]
+
+
 def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: Client) -> None:
     for _ in range(52):
         client.cordon("local")
@@ -1025,6 +1106,8 @@ CARDS = ("/jobs", "/nodes", "/schedules", "/users")
 """Pages of which a phone shows the whole table: each row is a card."""
 PAGES_OF_A_JOB = (
     "JOB",
+    "JOB/results",
+    "JOB/curves",
     "JOB/timeline",
     "JOB/logs",
     "JOB/usage",

@@ -244,6 +244,7 @@ def test_a_job_with_too_many_figures_says_how_much_is_missing() -> None:
     curves.add(("k", f"w.{task}", "loss", 1.0, 0.5, 1.0) for task in range(MOST_FIGURES + 7))
     index = OWN_INDEX.decode(next(str(op[3]) for op in curves.operations() if op[2] == INDEX))
     assert index.figures == MOST_FIGURES and index.dropped == MOST_FIGURES + 7 - MOST_CURVES
+    assert index.unkept == 7  # the others have their last, least and greatest value
 
 
 def test_only_so_much_is_kept_of_ended_jobs() -> None:

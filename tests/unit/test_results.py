@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.results import Results, number
+from grass.api.results import MOST_FIGURES, Results, number
 from grass.model.lifecycle import TaskState
 from grass.wire.result_views import ResultRow, ResultsView
 
@@ -59,6 +59,15 @@ def test_a_figure_has_its_last_least_and_greatest_value_and_never_hides_a_parame
     assert [each["task"] for each in found.ordered("-loss:max")] == ["main.1", "main.0"]
     assert [each["task"] for each in found.ordered("acc")] == ["main.1", "main.0"]
     assert all(list(each) and set(each) == set(found.columns()) for each in found)
+
+
+def test_of_too_many_names_those_that_most_tasks_reported_have_columns() -> None:
+    def reported(task: int) -> dict[str, tuple[float, float, float]]:
+        return {name: (1, 1, 1) for name in ("loss", *(f"x{task}/{at}" for at in range(32)))}
+
+    found = Results([view("a", *(row(f"main.{at}", reported(at)) for at in range(300)))])
+    assert len(found.figures) == MOST_FIGURES and "loss" in found.figures
+    assert found.further == 300 * 32 + 1 - MOST_FIGURES and len(found.columns()) < 4 * MOST_FIGURES
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { bytes, cores, count, duration, instant, percent } from "./format.js";
 
-const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--stopped", "--faint"];
+export const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--stopped", "--faint"];
 const UNITS = {
   percent: (value) => percent(value), bytes, rate: (value) => (value === null || value === undefined ? "–" : `${bytes(value)}/s`),
   cores: (value) => (value === null || value === undefined ? "–" : value < 0.1 ? String(Number(value.toPrecision(2))) : cores(value * 1000)),
@@ -15,7 +15,7 @@ const STEPS = { bytes: 1024, rate: 1024 };
 
 // Loaded with the first curve: the first paint does without it.
 let library = null;
-function uPlotLoaded() {
+export function uPlotLoaded() {
   library ||= new Promise((resolve, reject) => {
     const address = (name) => new URL(`./vendor/${name}`, import.meta.url).href;
     document.head.append(h("link", { rel: "stylesheet", href: address("uPlot.min.css") }),

@@ -16,35 +16,46 @@ import { mayStart, startJob } from "./start_job.js";
 import { timeline } from "./timeline.js";
 import { JobUsage } from "./job_usage.js";
 import { Results } from "./results.js";
+import { RunCurves } from "./run_curves.js";
 
-const SECTIONS = { "": "Tasks", results: "Results", timeline: "Timeline", logs: "Logs", usage: "Usage", files: "Files", operations: "Operations", events: "Events", about: "About" };
+const SECTIONS = { results: "Results", tasks: "Tasks", curves: "Curves", timeline: "Timeline", logs: "Logs", usage: "Usage", files: "Files", operations: "Operations", events: "Events", about: "About" };
+const OF_SHARED = ["tasks", "timeline", "operations", "events"];
 const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, results = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
+  let array = null; // whether its tasks were made to differ: then their results come first
+  let log = null, usage = null, results = null, curves = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
   const gone = () => (feed.known || feed.link.up) && !feed.jobs.size; // deleted, or it never existed: there is nothing to ask
   const current = () => (gone() ? undefined : feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id));
   const view = {
     accepts: ([next]) => next === id,
     move([, next = "", chosen]) { leave(); section = next; task = chosen; enter(); },
     close() { leave(); poll.close(); feed.close(); for (const grid of grids.values()) grid.close(); },
-    redraw() { usage?.redraw(); for (const grid of grids.values()) grid.draw(); },
+    redraw() { usage?.redraw(); curves?.redraw(); for (const grid of grids.values()) grid.draw(); },
     draw() {
       const job = current();
       if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(gone() ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
-      const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
-      const { files: _, ...others } = sections;
-      return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section === "tasks" ? "" : section), body(job));
+      return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, sections(), section === first() ? "" : section), body(job));
     },
   };
+
+  const first = () => (array ? "results" : "tasks");
+  const shown = () => section || first();
+
+  // The tabs, in their order. The first one has the address of the job itself.
+  function sections() {
+    const names = [first(), ...Object.keys(SECTIONS).filter((name) => name !== first())].filter((name) => (me.shared ? OF_SHARED.includes(name) : name !== "files" || me.files));
+    return Object.fromEntries(names.map((name, at) => [at === 0 ? "" : name, SECTIONS[name]]));
+  }
 
   function body(job) {
     const tasks = [...feed.tasks.values()];
     if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
     if (section === "timeline") return timeline(job, tasks, attempts);
     if (section === "usage" && usage) return usage.draw();
-    if (section === "results" && results) return results.draw();
+    if (shown() === "results" && results) return [whyPanel(job), results.draw()];
+    if (section === "curves" && curves) return curves.draw();
     if (section === "files" && files) return files.draw();
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
@@ -114,12 +125,13 @@ export function jobView([id, section = "", task]) {
     if (gone()) return;
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
-    if (section === "results" && !me.shared) results = new Results(id, () => feed.changed(), () => settled(current()));
+    if (shown() === "results" && !me.shared) results = new Results(id, () => feed.changed(), () => settled(current()));
+    if (section === "curves" && !me.shared) curves = new RunCurves([id], () => feed.changed(), () => settled(current()));
     if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
     poll.now();
   }
 
-  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; results?.close(); results = null; }
+  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; results?.close(); results = null; curves?.close(); curves = null; }
 
   // What the feed does not have: asked for again, slowly, until the job has ended.
   const poll = new Poll(async () => {
@@ -127,12 +139,18 @@ export function jobView([id, section = "", task]) {
     if (!job) return null; // the feed has not told of it yet, or it is gone
     let again = settled(job) ? null : 5;
     try {
+      if (array === null && !me.shared) {
+        const found = await ask("array", { job: id });
+        const told = array === null; // by no question that was asked meanwhile
+        array = found;
+        if (told && found && section === "" && current()) { leave(); enter(); return null; }
+      }
       if (!pages && job.state === "RUNNING" && me.actions.includes("page-open")) pages = await ask("pages", { job: id });
       if (section === "events") events = await ask("events", { job: id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
       if (section === "about" && !specification) [specification, file] = await Promise.all([ask("specification", { job: id }), ask("file", { job: id })]);
-      if ((section === "" || section === "tasks") && (!ended(job) || job.state === "FAILED")) why = await ask("why", { job: id });
+      if (["tasks", "results"].includes(shown()) && (!ended(job) || job.state === "FAILED")) why = await ask("why", { job: id });
     } catch { again = 5; /* the head of the page says when the cluster is away */ }
     feed.changed();
     return again;

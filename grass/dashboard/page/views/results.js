@@ -1,84 +1,129 @@
 // What came out of the tasks of a job: a table of parameters and figures, to be sorted and filtered.
 
 import { h } from "../dom.js";
-import { bytes, duration } from "../format.js";
+import { described, filterOf, inOrder, moreIsBetter, short } from "../filter.js";
+import { bytes, count, duration } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, panel } from "../parts.js";
 import { Poll } from "../poll.js";
-import { ask } from "../state.js";
+import { Rows } from "../rows.js";
+import { ask, me } from "../state.js";
 
-const STEP = 100; // rows that are shown at first, and more at each wish: thousands would hold up the page
+const MOST_FIGURES = 24; // columns of figures
+const SAMPLE = 400; // rows that are measured for the widths of columns
+const TITLES = { seconds: "Time", cpu: "CPU time", memory: "Memory", task: "Task", state: "State", failure: "Failure", cause: "Cause" };
+const WIDE = { open: 12, state: 13, failure: 16, cause: 44 };
 
 export class Results {
   // `settled`: returns whether nothing new will come.
   constructor(id, changed, settled) {
     this.id = id; this.changed = changed; this.settled = settled;
-    this.found = null; this.problem = ""; this.sort = null; this.words = ""; this.most = STEP;
+    this.found = null; this.problem = ""; this.sort = null; this.words = ""; this.best = null;
+    this.table = new Rows(`results-${id}`, "Results of all tasks");
     this.poll = new Poll(() => this.load());
     this.poll.now();
   }
 
   async load() {
-    try { this.found = await ask("results", { job: this.id }); this.problem = ""; } catch (error) { this.problem = error.message; }
+    try { this.take(await ask("results", { job: this.id })); this.problem = ""; } catch (error) { this.problem = error.message; }
     if (this.closed) return null;
     this.changed();
-    return !this.problem && this.settled() ? null : 10;
+    return !this.problem && this.settled() ? null : this.found?.rows.length > 1000 ? 20 : 10;
   }
 
-  rows() {
-    const words = this.words.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = this.found.rows.filter((row) => words.every((word) => (word.includes("=") ? matches(row, word) : Object.values(row).some((cell) => String(cell).toLowerCase().includes(word)))));
-    if (!this.sort) return rows;
-    const { name, down } = this.sort, known = (row) => row[name] !== null && row[name] !== "";
-    const order = (one, two) => (typeof one === "number" && typeof two === "number" ? one - two : String(one).localeCompare(String(two), "en", { numeric: true }));
-    return [...rows.filter(known).sort((one, two) => (down ? -1 : 1) * order(one[name], two[name])), ...rows.filter((row) => !known(row))];
+  take(found) {
+    this.found = found;
+    this.at = new Map(found.columns.map((name, at) => [name, at]));
+    this.numbers = new Set([...found.figures, "seconds", "cpu", "memory"]);
+    const said = (name) => found.rows.some((row) => row[this.at.get(name)]);
+    this.shown = ["task", "open", ...found.parameters, "state", ...found.figures.slice(0, MOST_FIGURES), "seconds", "cpu", "memory", ...["failure", "cause"].filter(said)];
+    if (this.best === null && found.figures.length) this.best = { name: found.figures[0], most: moreIsBetter(found.figures[0]) };
+    this.arrange();
+  }
+
+  // Filters and sorts the rows, and finds the best one.
+  arrange() {
+    const { found } = this, wanted = filterOf(this.words);
+    let rows = this.words.trim() ? found.rows.filter((row) => wanted(found.columns, row)) : found.rows;
+    if (this.sort) {
+      const place = this.at.get(this.sort.name), sign = this.sort.down ? -1 : 1, known = (row) => row[place] !== null && row[place] !== "";
+      rows = [...rows.filter(known).sort((one, two) => sign * inOrder(one[place], two[place])), ...rows.filter((row) => !known(row))];
+    }
+    this.rows = rows;
+    this.bestRow = null;
+    const place = this.best ? this.at.get(this.best.name) : undefined;
+    for (const row of place === undefined ? [] : rows) {
+      const value = row[place], before = this.bestRow?.[place];
+      if (value !== null && (before === undefined || (this.best.most ? value > before : value < before))) this.bestRow = row;
+    }
+    const some = rows.filter((_, at) => at % Math.ceil(rows.length / SAMPLE) === 0);
+    const widths = this.shown.map((name) => WIDE[name] || Math.min(40, Math.max(this.heading(name).length + 2, ...some.map((row) => this.text(name, row[this.at.get(name)]).length), name === "task" ? 11 : 4)));
+    this.table.show(this.shown.map((name) => (name === "open" ? h("th", "Open") : this.title(name))), widths, rows.length, (at) => this.row(rows[at]));
   }
 
   draw() {
     const { found } = this;
     if (!found) return panel("Results", { key: "results" }, empty(this.problem || "Loading."));
-    const rows = this.rows(), shown = rows.slice(0, this.most);
-    const columns = ["task", ...found.parameters, "state", ...found.figures, "seconds", "memory", "failure", "cause"];
-    const filter = h("input.field", { type: "search", "aria-label": "Filter rows", placeholder: "Filter: lr=0.3 failed", value: this.words, oninput: (event) => { this.words = event.target.value; this.most = STEP; this.changed(); } });
-    return panel("Results", { key: "results", end: [h("span.soft", rows.length === found.rows.length ? `${rows.length} tasks` : `${rows.length} of ${found.rows.length} tasks`), filter] },
-      found.incomplete ? h("p.note", "The tasks reported more figures than are kept of one job; those of some tasks are missing.") : null,
-      h("div.scroll", h("table", h("thead", h("tr", columns.map((name) => this.title(name)))),
-        h("tbody", shown.map((row, at) => this.row(row, columns, at === 0 && found.figures.includes(this.sort?.name) && row[this.sort.name] !== null))))),
-      rows.length ? null : empty("No such row."),
-      rows.length > shown.length ? h("p.empty", h("button.button", { type: "button", onclick: () => { this.most += 10 * STEP; this.changed(); } }, `Show more: ${rows.length - shown.length} are left`)) : null);
+    const filter = h("input.field", { type: "search", "aria-label": "Filter rows", placeholder: "Filter: lr=0.3 failed", value: this.words, oninput: (event) => { this.words = event.target.value; this.arrange(); this.changed(); } });
+    const { length } = this.rows;
+    return panel("Results", { key: "results", end: [h("span.soft", length === found.rows.length ? `${count(length)} tasks` : `${count(length)} of ${count(found.rows.length)} tasks`), this.choice(), filter] },
+      this.notes().map((text) => h("p.note.inside", text)), this.bestLine(),
+      h("div", this.table.element), length ? null : empty("No such row."));
   }
+
+  notes() {
+    const { found } = this, more = found.figures.length - MOST_FIGURES + found.further;
+    return [this.problem ? `These are not the newest figures: ${this.problem}` : "",
+      found.incomplete ? "The tasks reported more figures than are kept of one job; those of some tasks are missing." : "",
+      more > 0 ? `${count(more)} further figures have no column here. \`grass job results\` chooses others with --columns.` : ""].filter(Boolean);
+  }
+
+  choice() {
+    const names = this.found.figures.slice(0, MOST_FIGURES), chosen = this.best && JSON.stringify([this.best.name, this.best.most]);
+    if (!names.length) return null;
+    const choose = (event) => { const [name, most] = JSON.parse(event.target.value); this.best = { name, most }; this.arrange(); this.changed(); };
+    return h("label.soft", "Best: ", h("select.field", { "aria-label": "Which row is the best", onchange: choose },
+      names.flatMap((name) => [false, true].map((most) => { const value = JSON.stringify([name, most]); return h("option", { value, selected: value === chosen }, `${most ? "greatest" : "least"} ${name}`); }))));
+  }
+
+  bestLine() {
+    const row = this.bestRow;
+    if (!row) return null;
+    const cell = (name) => row[this.at.get(name)], words = described(this.found.parameters, this.found.parameters.map(cell));
+    return h("p.best", h("span.chip", `${this.best.most ? "greatest" : "least"} ${this.best.name}`), " ", h("b", short(cell(this.best.name))), " ",
+      h("button.link", { type: "button", onclick: () => this.table.reveal(this.rows.indexOf(row)) }, cell("task")), words ? h("span.soft", `: ${words}`) : null);
+  }
+
+  heading(name) { return TITLES[name] || name; }
 
   title(name) {
     const down = this.sort?.name === name ? this.sort.down : null;
-    const words = { seconds: "Time", memory: "Memory", task: "Task", state: "State", failure: "Failure", cause: "Cause" }[name] || name;
-    return h("th", { class: this.numeric(name) ? "num" : "", "aria-sort": down === null ? "none" : down ? "descending" : "ascending" },
-      h("button.sort", { type: "button", onclick: () => { this.sort = { name, down: down === false }; this.changed(); } }, words, down === null ? "" : down ? " ↓" : " ↑"));
+    return h("th", { class: this.numbers.has(name) ? "num" : "", "aria-sort": down === null ? "none" : down ? "descending" : "ascending", title: this.heading(name) },
+      h("button.sort", { type: "button", onclick: () => { this.sort = { name, down: down === false }; this.arrange(); this.table.reveal(0); this.changed(); } }, this.heading(name), down === null ? "" : down ? " ↓" : " ↑"));
   }
 
-  numeric(name) { return this.found.figures.includes(name) || name === "seconds" || name === "memory"; }
+  text(name, value) {
+    if (value === null || value === "") return "–";
+    if (name === "seconds" || name === "cpu") return duration(value);
+    if (name === "memory") return bytes(value);
+    return this.numbers.has(name) ? short(value) : String(value);
+  }
 
-  row(row, columns, best) {
-    const place = `#/jobs/${encodeURIComponent(this.id)}`;
-    return h("tr", { "data-key": row.task, class: best ? "chosen" : "" }, columns.map((name) => {
-      const cell = row[name];
-      if (name === "task") return h("td.main", h("a", { href: `${place}/tasks/${cell}` }, cell), best ? h("span.chip", "first") : null);
-      if (name === "state") return h("td", stateMark(cell));
-      if (name === "failure") return h("td.nowrap", cell ? cell.replaceAll("-", " ") : "–");
-      if (name === "cause") return h("td.wide", cell ? h("a", { href: `${place}/logs/${row.task}` }, cell) : "–");
-      if (cell === null || cell === "") return h("td", { class: this.numeric(name) ? "num" : "" }, "–");
-      if (name === "seconds") return h("td.num", duration(cell));
-      if (name === "memory") return h("td.num", bytes(cell));
-      return this.numeric(name) ? h("td.num", { title: `from ${row[`${plain(name)}:min`]} to ${row[`${plain(name)}:max`]}` }, String(Number(cell.toPrecision(6)))) : h("td", String(cell));
+  row(row) {
+    const place = `#/jobs/${encodeURIComponent(this.id)}`, best = row === this.bestRow, cell = (name) => row[this.at.get(name)], task = cell("task");
+    return h("tr", { "data-row": true, "data-key": task, class: best ? "chosen" : "" }, this.shown.map((name) => {
+      const value = cell(name), text = this.text(name, value);
+      if (name === "task") return h("td.main", h("a", { href: `${place}/tasks/${task}` }, task), best ? h("span.chip", "best") : null);
+      if (name === "open") return h("td.acts", h("a", { href: `${place}/logs/${task}`, "aria-label": `Log of ${task}` }, "log"), me.files ? h("a", { href: `${place}/files/${encodeURIComponent(cell("output"))}`, "aria-label": `Output of ${task}` }, "output") : null);
+      if (name === "state") return h("td", stateMark(value));
+      if (name === "failure") return h("td", text.replaceAll("-", " "));
+      if (name === "cause") return h("td", { title: value || null }, value ? h("a", { href: `${place}/logs/${task}` }, value) : "–");
+      const range = this.found.figures.includes(name) && value !== null ? `from ${cell(`${plain(name)}:min`)} to ${cell(`${plain(name)}:max`)}` : text;
+      return h("td", { class: this.numbers.has(name) ? "num" : "", title: range }, text);
     }));
   }
 
-  close() { this.closed = true; this.poll.close(); }
+  close() { this.closed = true; this.poll.close(); this.table.close(); }
 }
 
 const plain = (name) => name.replace(/:last$/, "");
-
-// `lr=0.3`: the column has this value.
-function matches(row, word) {
-  const [name, text] = word.split("=", 2), column = Object.keys(row).find((each) => each.toLowerCase() === name);
-  return column !== undefined && String(row[column]).toLowerCase() === text;
-}
