@@ -37,6 +37,7 @@ from grass.wire.codec import Form, builtins
 
 if TYPE_CHECKING:
     from grass.api.client_views import LogLine
+    from grass.api.comparison import Comparison
     from grass.api.job import Job
     from grass.api.results import Results
     from grass.wire.autoscale_views import AutoscaleView
@@ -292,6 +293,20 @@ class Client(
         if not found:
             raise NotFoundError(f"no job has the tag {' and '.join(tag)}" if tag else "results: name a job, or a tag")
         return self._results(found)
+
+    def compare(self, *targets: str) -> Comparison:
+        """Return jobs or tasks (``sweep.main.3``) side by side: parameters that differ, and figures.
+
+        Raises NotFoundError, or InputError: there are less than two or more than 20 of them.
+        """
+        from grass.api.comparison import MOST_SIDES, Target, comparison
+
+        if not 2 <= len(targets) <= MOST_SIDES:
+            raise InputError(f"compare: name 2 to {MOST_SIDES} jobs or tasks, got {len(targets)}")
+        sides = [Target.parse(each) for each in targets]
+        ids = {name: self.job(name, specification=False).id for name in dict.fromkeys(side.job for side in sides)}
+        jobs = [ids[side.job] for side in sides]
+        return comparison(sides, jobs, self._results(list(dict.fromkeys(jobs))))
 
     def attempts(self, name: str, task: str | None = None) -> list[AttemptView]:
         """Return every attempt of all tasks, or of one (``worker.3``), or of several joined by commas.

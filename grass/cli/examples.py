@@ -27,6 +27,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "job delete": ("job delete sweep --yes",),
     "job logs": ("job logs sweep -f", "job logs sweep main.7 --stream stderr --tail 50"),
     "job diff": ("job diff train-1a2b3c4d train",),
+    "job compare": ("job compare sweep-1a2b3c4d sweep", "job compare sweep.main.3 sweep.main.7"),
     "job usage": ("job usage train --tasks 10",),
     "job results": ("job results sweep --by loss", "job results sweep -o csv"),
     "job scale": ("job scale train worker +2",),

@@ -32,6 +32,7 @@ _LAZY = {
     "delete": "grass.cli.job_end:delete",
     "logs": "grass.cli.job_logs:show_logs",
     "diff": "grass.cli.job_diff:diff",
+    "compare": "grass.cli.job_compare:compare",
     "usage": "grass.cli.job_usage:usage",
     "results": "grass.cli.job_results:results",
     **{name: f"grass.cli.job_operations:{name}" for name in _OPERATIONS},
@@ -46,7 +47,7 @@ _LAZY = {
 _SECTIONS = {
     "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
     "Change while it runs": (*_OPERATIONS, "autoscale"),
-    "See": ("list", "show", "why", "logs", "results", "wait", "diff", "usage"),
+    "See": ("list", "show", "why", "logs", "results", "compare", "wait", "diff", "usage"),
     "Inside a job": ("exec", "open", "stacks", "pull"),
 }
 

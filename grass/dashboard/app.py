@@ -22,6 +22,7 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 
 import grass
 from grass.api.client import Client
+from grass.api.comparison import MOST_SIDES, grouped
 from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
 from grass.dashboard.files import Files, exactly
@@ -31,8 +32,9 @@ from grass.dashboard.mirror import Mirrors
 from grass.dashboard.one_file import PAGE, read, source
 from grass.dashboard.questions import QUESTIONS
 from grass.dashboard.web_pages import WebPages
-from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.failure_text import without_causes
+from grass.model.names import is_job_id
 from grass.system import clock
 from grass.wire.codec import builtins, encode
 from grass.wire.version import HEADER, spoken
@@ -185,6 +187,19 @@ class Pages:
     def files(self) -> Response:
         return jsonify(builtins(self._share().entries(request.args.get("path", ""))))
 
+    def file_groups(self) -> Response:
+        """Answer how the output files of some jobs, separated by commas, differ."""
+        jobs = request.args.get("jobs", "").split(",")
+        if len(jobs) > MOST_SIDES or not all(map(is_job_id, jobs)):
+            raise InputError(f"query parameter jobs: must be up to {MOST_SIDES} ids of jobs")
+        found = {}
+        for job in jobs:
+            try:
+                found[job] = self._share().digests(f"jobs/{job}")
+            except NotFoundError:  # it has written nothing
+                found[job] = []
+        return _as_json(grouped(found))
+
     def file(self) -> Response:
         """Answer with a file of the share, piece by piece. A browser saves it and never shows it as a page."""
         path = request.args.get("path", "")
@@ -238,6 +253,7 @@ def create_app(pages: Pages) -> Flask:
     app.add_url_rule("/job-file", view_func=pages.job_file)
     app.add_url_rule("/files", view_func=pages.files)
     app.add_url_rule("/file", view_func=pages.file)
+    app.add_url_rule("/file-groups", view_func=pages.file_groups)
     app.add_url_rule("/do/<name>", view_func=pages.do, methods=["POST"])
     app.register_error_handler(RefusedError, _refused)
     app.register_error_handler(GrassError, _failed)

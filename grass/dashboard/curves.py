@@ -121,27 +121,16 @@ def own_extent(metrics: JobMetricsView) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Run:
-    """What is drawn of a run: the figures that its tasks reported, and the history of one task, if there is one."""
+    """What is drawn of a run: the history of one task, if there is one."""
 
     id: str
     started: float
     ended: float | None
-    metrics: JobMetricsView
     history: Curves | None
 
 
 def comparison(runs: Sequence[Run]) -> list[Record]:
-    """Return the charts of several runs, with a curve for each run. Times are seconds since the start of the run.
-
-    Of a figure that several tasks report, the curve of the first task is taken.
-    """
-    own: dict[str, list[OwnCurve]] = {}
-    for run in runs:
-        first: dict[str, OwnCurve] = {}
-        for curve in run.metrics.curves:
-            first.setdefault(curve.name, replace(curve, task=run.id))
-        for name, curve in first.items():
-            own.setdefault(name, []).append(curve)
+    """Return the charts of several runs, with a curve for each run. Times are seconds since the start of the run."""
     used = [
         {
             "title": title,
@@ -152,7 +141,7 @@ def comparison(runs: Sequence[Run]) -> list[Record]:
         }
         for title, unit, name in (("CPU", "cores", "cpu"), ("Memory", "bytes", "memory"))
     ]
-    return [*(_own_chart(name, curves) for name, curves in sorted(own.items())), *(each for each in used if each["x"])]
+    return [each for each in used if each["x"]]
 
 
 def _since_start(run: Run, name: str) -> dict[float, float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from grass.files.operations import FileEntry
+from grass.files.operations import FileDigest, FileEntry
 
 
 class Content(Protocol):
@@ -21,6 +21,8 @@ class Files(Protocol):
     """The share, with the user's rights. The CLI passes one; the dashboard does not know how to reach it."""
 
     def entries(self, path: str) -> Sequence[FileEntry]: ...
+
+    def digests(self, path: str) -> Sequence[FileDigest]: ...
 
     def read(self, path: str) -> AbstractContextManager[Content]: ...
 

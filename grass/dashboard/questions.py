@@ -162,8 +162,9 @@ def _search(client: Client, words: Words) -> Any:
 
 
 def _comparison(client: Client, words: Words) -> Any:
-    """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
-    jobs = [client.job(words[name]) for name in ("first", "second")]
+    """Return jobs or tasks (joined by commas) side by side, their jobs, and CPU and memory of one task of each."""
+    found = client.compare(*words["of"].split(","))
+    jobs = [client.job(job) for job in dict.fromkeys(side.job for side in found.sides)]
     now = client.status().time
     oldest = max((now - job.started for job in jobs if job.started), default=0.0)
     step, runs = finest(oldest).step, []
@@ -171,8 +172,8 @@ def _comparison(client: Client, words: Words) -> Any:
         tasks = client.job_usage(job.id, first=1).tasks
         task = tasks[0].task if tasks and job.started else None
         used = client.task_usage(job.id, task, step=step, since=job.started).history if task else None
-        runs.append(Run(job.id, job.started or 0.0, job.ended, client.job_metrics(job.id), used))
-    return {"jobs": jobs, "charts": comparison(runs)}
+        runs.append(Run(job.id, job.started or 0.0, job.ended, used))
+    return {"found": found, "jobs": jobs, "charts": comparison(runs)}
 
 
 QUESTIONS: dict[str, Question] = {

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from grass.files.access import Content, ShareAccess
-from grass.files.operations import FileEntry, ListFiles
+from grass.files.operations import DigestFiles, FileDigest, FileEntry, ListFiles
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class SharedFiles:
     def entries(self, path: str) -> Sequence[FileEntry]:
         """Return the files and folders in ``path``."""
         return self.access().ask(ListFiles(path))
+
+    def digests(self, path: str) -> Sequence[FileDigest]:
+        """Return the files below a folder with their digests."""
+        return self.access().ask(DigestFiles(path))
 
     def read(self, path: str) -> AbstractContextManager[Content]:
         return self.access().read(path)

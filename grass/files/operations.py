@@ -87,6 +87,21 @@ class TypeOf(Operation[FileType], frozen=True, tag="kind"):
     answer: ClassVar = Form(FileType)
 
 
+class FileDigest(msgspec.Struct, frozen=True):
+    """A file below a folder. ``name``: its path from there. ``digest``: SHA-256; empty: it was not read."""
+
+    name: str
+    size: int
+    digest: str
+
+
+class DigestFiles(Operation[list[FileDigest]], frozen=True, tag="digests"):
+    """Return what is in the folder ``path`` and below, and its content as digests."""
+
+    path: str
+    answer: ClassVar = Form(list[FileDigest])
+
+
 class OpenedFile(msgspec.Struct, frozen=True):
     """Answer to ``ReadFile``. Over SSH, so many bytes follow the line of the reply."""
 
@@ -130,7 +145,7 @@ class RemoveImage(Operation[RemovedImage], frozen=True, tag="remove-image"):
     answer: ClassVar = Form(RemovedImage)
 
 
-AnyOperation = ListFiles | TypeOf | RemoveFiles | ListImages | MissingBlobs | AddImage | RemoveImage
+AnyOperation = ListFiles | TypeOf | DigestFiles | RemoveFiles | ListImages | MissingBlobs | AddImage | RemoveImage
 OPERATION: Form[AnyOperation | ReadFile] = Form(AnyOperation | ReadFile)
 INDEX: Form[Index] = Form(Index)
 

@@ -24,6 +24,8 @@ from grass.files.operations import (
     INDEX,
     AddImage,
     AnyOperation,
+    DigestFiles,
+    FileDigest,
     FileEntry,
     FileType,
     ImageEntry,
@@ -46,6 +48,10 @@ from grass.system.exclusive import exclusive
 from grass.system.tree_removal import remove_tree
 from grass.wire.codec import indented
 
+MOST_DIGESTS = 10_000
+"""Files of one answer about digests. Of what lies beyond them nothing is said."""
+MOST_DIGESTED = 1 << 30
+"""Bytes that are read for such an answer. Larger files, and those beyond, have no digest."""
 _TYPES = {stat.S_IFLNK: FileType.LINK, stat.S_IFDIR: FileType.FOLDER}
 
 
@@ -57,6 +63,8 @@ def carry_out(share: Path, operation: AnyOperation) -> object:
                 return list_files(share, path)
             case TypeOf(path):
                 return type_of(share, path)
+            case DigestFiles(path):
+                return digest_files(share, path)
             case RemoveFiles(path, recursive):
                 return remove_files(share, path, recursive)
             case ListImages():
@@ -93,6 +101,33 @@ def type_of(share: Path, path: str) -> FileType:
     if not (target.exists() or target.is_symlink()):
         raise NotFoundError(f"{path!r}: not found in the share")
     return _entry(target).type
+
+
+def digest_files(share: Path, path: str, most: int = MOST_DIGESTS, most_bytes: int = MOST_DIGESTED) -> list[FileDigest]:
+    """Return the regular files below a folder, in the order of their names; of ``most_bytes`` the digests, too."""
+    top = _inside(share, paths.to_read(path))
+    if not top.is_dir():
+        raise NotFoundError(f"{path!r}: there is no such folder in the share")
+    found: list[FileDigest] = []
+    for name in _names_below(top, most):
+        with suppress(NotFoundError, InputError, OSError):  # a link, or a task has just removed it
+            with open_file(share, str(Path(path, name))) as file:
+                size = os.fstat(file.fileno()).st_size
+                digest = hashlib.sha256(file.read(size)).hexdigest() if size <= most_bytes else ""
+            most_bytes -= size if digest else 0
+            found.append(FileDigest(name, size, digest))
+    return found
+
+
+def _names_below(top: Path, most: int) -> list[str]:
+    """Return so many names of files, without hidden ones; links are not followed."""
+    names: list[str] = []
+    for folder, below, files in os.walk(top):
+        below[:] = sorted(each for each in below if not each.startswith("."))
+        names += (os.path.relpath(Path(folder, each), top) for each in sorted(files) if not each.startswith("."))
+        if len(names) >= most:
+            break
+    return sorted(names[:most])
 
 
 def open_file(share: Path, path: str) -> IO[bytes]:

@@ -31,6 +31,7 @@ from grass.files.key import fingerprint
 from grass.files.operations import (
     AddImage,
     AnyOperation,
+    DigestFiles,
     ListFiles,
     ListImages,
     MissingBlobs,
@@ -227,7 +228,7 @@ def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation |
     match request:
         case ListImages() | MissingBlobs():
             return None
-        case ListFiles(path) | TypeOf(path) | ReadFile(path):
+        case ListFiles(path) | TypeOf(path) | DigestFiles(path) | ReadFile(path):
             return None if record.role is Role.VIEWER else _own(config, record.user, path, removes=False)
         case _ if record.role is Role.VIEWER:
             raise NotAllowedError(f"user {record.user}: a viewer changes no files")

@@ -399,6 +399,8 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
     assert (0.2, cause) in [(row["lr"], row["cause"]) for row in rows if row["state"] == "FAILED"]
     table = grass.good("job", "results", "swept", "--columns", "task,lr,seed").split()
     assert table[:3] == ["TASK", "lr", "seed"] and table[3:6] == ["main.0", "0.1", "1"]
+    said = grass.good("job", "compare", "swept.main.0", "swept.main.3")
+    assert [line.split() for line in said.splitlines()[3:5]] == [["lr", "0.1", "0.2"], ["seed", "1", "2"]]
     refused = grass("job", "results", "swept", "--by", "nonsense")
     said = "column 'nonsense': no task has reported such a figure yet; use some of job, task, lr, seed"
     assert refused.returncode == Exit.BAD_INPUT and said in refused.stderr

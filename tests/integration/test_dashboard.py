@@ -882,16 +882,18 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
     for job_id in ids:
         wait_until(lambda job_id=job_id: client.job_metrics(job_id).curves)
     with tab(context, link, ("ERR_INTERNET_DISCONNECTED",)) as page:
-        page.route("**/files?*", lambda route: route.abort("internetdisconnected"), times=1)
+        page.route("**/file-groups?*", lambda route: route.abort("internetdisconnected"), times=1)
         to(page, f"/compare/{ids[0]}/{ids[1]}")
-        page.wait_for_selector(f".chart[aria-label*='{ids[0]} now 0.1'][aria-label*='{ids[1]} now 0.2']")
+        page.wait_for_selector(f".chart[aria-label*='{ids[0]} main.0'][aria-label*='now 0.1'][aria-label*='now 0.2']")
         page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
-        page.wait_for_selector(
-            "section[aria-label=Comparison] tr:has(th:text-is('main')) td:text-is('1 task: 1 succeeded') >> nth=1"
-        )
+        page.wait_for_selector("section[aria-label=Comparison] tr:has(th:text-is('rate')) td.chosen:text-is('0.2')")
+        page.wait_for_selector("section[aria-label=Comparison] td:text-is('1 succeeded') >> nth=1")
         page.wait_for_selector("tr:has(th:text-is('components.main.resources.cpu')) td:text-is('0.2')")
-        page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
-        page.wait_for_selector("section[aria-label='Output files'] tr:has-text('rate') td:text-is('4 B') >> nth=1")
+        page.wait_for_selector("section[aria-label='Output files']:has-text('0 equal, 1 differ')")
+        page.click("summary:text-is('Differ: 1 file')")
+        page.wait_for_selector("details p:text-is('rate')")
+        to(page, f"/compare/{ids[0]}/{ids[1]}.main.0")
+        page.wait_for_selector(f"section[aria-label=Comparison] th:has-text('{ids[1]}.main.0')")
         to(page, f"/jobs/{ids[0]}/about")
         page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 

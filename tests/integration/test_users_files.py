@@ -24,7 +24,16 @@ from grass.files import landlock, rsync, transfers
 from grass.files import share as share_operations
 from grass.files.access import SshShare
 from grass.files.key import FILES_KEY, accepted, check_files_key, files_key, marker
-from grass.files.operations import AddImage, ImageEntry, ListFiles, ReadFile, RemoveFiles, RemoveImage, TypeOf
+from grass.files.operations import (
+    AddImage,
+    DigestFiles,
+    ImageEntry,
+    ListFiles,
+    ReadFile,
+    RemoveFiles,
+    RemoveImage,
+    TypeOf,
+)
 from grass.files.path_check import not_theirs
 from grass.files.pulled import Pulled
 from grass.files.pushes import pushed_at
@@ -225,7 +234,7 @@ def record(user: str, role: Role = Role.USER) -> UserRecord:
 def test_a_user_reaches_nothing_else(server: FilesServer, path: str) -> None:
     said = "user ann reads data/ann/, data/shared/ and the jobs/ folders of their own jobs only"
     changes = "user ann changes files in data/ann/, data/shared/ann/ and the jobs/ folders of their own jobs only"
-    for operation in (ListFiles(path), TypeOf(path), ReadFile(path)):
+    for operation in (ListFiles(path), TypeOf(path), DigestFiles(path), ReadFile(path)):
         with pytest.raises(NotAllowedError, match=said):
             permitted(server.config, record("ann"), operation)
     with pytest.raises(NotAllowedError, match=changes):

@@ -18,7 +18,7 @@ from grass.dashboard.curves import (
 )
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import InputError
-from grass.wire.usage_views import Curves, JobMetricsView
+from grass.wire.usage_views import Curves
 from tests.support import sample_views
 from tests.support.sample_views import metrics
 
@@ -117,17 +117,12 @@ def test_a_point_of_a_thinned_chart_is_the_first_known_one_of_those_that_it_stan
 
 
 def test_runs_are_compared_by_the_time_since_their_start() -> None:
-    def figures(name: str, value: float) -> JobMetricsView:
-        return metrics({"task": "w.0", "name": name, "steps": [1], "values": [value]})
-
     late = sample_views.curves({"cpu": [9.0, 0.5, None, 9.0], "memory": []}, 500.0)
-    one = Run("one", 101.0, None, figures("loss", 1.0), history(cpu=[1.0, 2.0]))
-    two = Run("two", 502.0, 503.0, figures("loss", 2.0), late)
-    loss, cpu = comparison([one, two, Run("three", 0.0, None, figures("other", 3.0), None)])[::2]
-    assert loss["title"] == "loss" and [each["name"] for each in loss["series"]] == ["one", "two"]
-    assert [each["values"] for each in loss["series"]] == [[1.0], [2.0]]
+    one = Run("one", 101.0, None, history(cpu=[1.0, 2.0]))
+    two = Run("two", 502.0, 503.0, late)
+    [cpu] = comparison([one, two, Run("three", 0.0, None, None)])
     assert (cpu["title"], cpu["unit"], cpu["x"], cpu["time"]) == ("CPU", "cores", [0, 2], False)
-    assert cpu["along"] == "seconds" and "along" not in loss  # its curves are over steps
+    assert cpu["along"] == "seconds"
     assert [each["values"] for each in cpu["series"]] == [[1.0, 2.0], [0.5, None], [None, None]]
 
 

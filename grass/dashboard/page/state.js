@@ -136,6 +136,11 @@ export async function listFiles(path) {
   return answerTo(`/files?${new URLSearchParams({ path })}`);
 }
 
+// How the output files of jobs differ.
+export async function fileGroups(jobs) {
+  return answerTo(`/file-groups?${new URLSearchParams({ jobs: jobs.join() })}`);
+}
+
 export async function act(name, body) {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   return answered(await fetch(`/do/${name}`, { method: "POST", headers, body: JSON.stringify(body) }));

@@ -14,9 +14,9 @@ const MOST_BUTTONS = 12, MOST_LEGEND = 40;
 const REPEATS = /seed|trial|repeat|fold|replica/i; // parameters that do not say what a run is
 
 export class RunCurves {
-  // `settled`: returns whether nothing new will come.
-  constructor(jobs, changed, settled) {
-    this.jobs = jobs; this.changed = changed; this.settled = settled;
+  // `settled`: returns whether nothing new will come. `only`: which tasks, as "ID TASK"; null: all.
+  constructor(jobs, changed, settled, only = null) {
+    this.only = only; this.jobs = jobs; this.changed = changed; this.settled = settled;
     this.found = null; this.problem = "";
     this.figures = null; this.colour = null; this.over = EACH; this.smooth = 0; this.log = false; this.words = "";
     this.hidden = new Set(); this.unseen = new Set(); this.picked = new Set();
@@ -39,6 +39,7 @@ export class RunCurves {
     if (same) return;
     this.text = JSON.stringify(found);
     this.found = found;
+    this.colour = this.colour === null && found.parameters.includes("job") ? "job" : this.colour;
     this.figures ||= found.figures.slice(0, 2);
     if (!this.figures.length) this.figures = null;
     if (this.colour === null && found.parameters.length) this.colour = found.parameters.find((name) => !REPEATS.test(name)) || found.parameters[0];
@@ -49,7 +50,7 @@ export class RunCurves {
   // The runs that are meant by the filter and are not hidden.
   wanted() {
     const { parameters } = this.found, means = filterOf(this.words), names = ["task", "id", ...parameters];
-    return new Set(this.runs.flatMap((run, at) => (!this.hidden.has(run.key) && !this.unseen.has(run.values[this.colour] ?? "") && means(names, [run.task, run.id, ...parameters.map((name) => run.values[name] ?? "")]) ? [at] : [])));
+    return new Set(this.runs.flatMap((run, at) => ((!this.only || this.only.has(run.key)) && !this.hidden.has(run.key) && !this.unseen.has(run.values[this.colour] ?? "") && means(names, [run.task, run.id, ...parameters.map((name) => run.values[name] ?? "")]) ? [at] : [])));
   }
 
   redraw() {
@@ -93,7 +94,8 @@ export class RunCurves {
     if (!found) return panel("Curves", { key: "curves" }, empty(this.problem || "Loading."));
     if (!found.figures.length) return panel("Curves", { key: "curves" }, h("div.body", h("p.soft", "No task has reported a figure. A task reports figures with lines ", h("code", "GRASS_METRIC loss=0.3 step=10"), " or grass.report(step=10, loss=0.3).")));
     const shown = this.wanted().size;
-    return panel("Curves", { key: "curves", end: h("span.soft", shown === this.runs.length ? plural(shown, "run") : `${count(shown)} of ${plural(this.runs.length, "run")}`) },
+    const all = this.only ? this.only.size : this.runs.length;
+    return panel("Curves", { key: "curves", end: h("span.soft", shown === all ? plural(shown, "run") : `${count(shown)} of ${plural(all, "run")}`) },
       h("div.body", h("div.filters", this.figureButtons()), h("div.filters", this.choices()), this.notes().map((text) => h("p.note", text)), this.element, this.said, this.pickedRuns(), this.legend()));
   }
 
