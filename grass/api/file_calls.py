@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass.api.requests import Requests
+from grass.api.requests import Requests, path_of
 
 if TYPE_CHECKING:
     from grass.wire.image_views import ImageView
+    from grass.wire.job_details import JobDetails
 
 
 class FileCalls(Requests):
@@ -41,6 +42,26 @@ class FileCalls(Requests):
 
         pulled = Pulled(self.folder / FOLDER)
         return transfers.pull(access_in(self.folder), remote, Path(local), _silent, pulled, force=force)
+
+    def pull_job(self, job: str, path: str = "", local: str | Path | None = None, *, force: bool = False) -> int:
+        """Fetch the output of a job, or ``path`` of it, to ``local`` (default: ``./JOB``), as `grass job pull`.
+
+        Of a rerun of failed tasks, also what the earlier runs wrote, unless it wrote a file of that name itself. Raises
+        as ``pull``.
+        """
+        from grass.api.earlier_runs import earlier_runs
+        from grass.files import transfers
+        from grass.files.access import access_in
+        from grass.files.pulled import FOLDER, Pulled
+        from grass.wire.job_details import JOB_DETAILS
+
+        def find(name: str) -> JobDetails:
+            return self._get(path_of("jobs", name), JOB_DETAILS)
+
+        view = find(job)
+        remotes = [f"jobs/{run}/{path}".rstrip("/") for run in (view.id, *earlier_runs(view, find))]
+        target, pulled = Path(local or job), Pulled(self.folder / FOLDER)
+        return transfers.pull_runs(access_in(self.folder), remotes, target, _silent, pulled, force=force)
 
     def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> ImageView:
         """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration).

@@ -77,10 +77,12 @@ class Job:
     def pull(self, path: str = "", local: str | Path | None = None, *, force: bool = False) -> int:
         """Fetch the files that it wrote to ``GRASS_OUTPUT``, or ``path`` of them, to ``local`` (default: ``./ID``).
 
+        Of a rerun of failed tasks, also those of the earlier runs.
+
         Return the number of bytes compared. Raises NotFoundError, UnreachableError; ConflictError if it would overwrite
         files that were edited here, without ``force``.
         """
-        return self._client.pull(f"jobs/{self.id}/{path}".rstrip("/"), local or self.id, force=force)
+        return self._client.pull_job(self.id, path, local or self.id, force=force)
 
     def delete(self) -> None:
         """Delete it with its logs, once it has ended. Raises ConflictError before."""

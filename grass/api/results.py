@@ -98,7 +98,7 @@ def _cells(view: ResultsView, row: ResultRow, values: Sequence[str], figures: Se
         *(end for each in found for end in each[1:]),
         *(seconds, row.failure and row.failure.value, row.cause, row.exit_code),
         *(row.attempt, row.node, row.started, row.ended, row.cpu, row.memory),
-        *(view.id, f"jobs/{view.id}"),
+        *(view.id, f"jobs/{row.run or view.id}"),
     ]
 
 

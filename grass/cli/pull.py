@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from grass.api.earlier_runs import earlier_runs
 from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
@@ -31,17 +32,23 @@ if TYPE_CHECKING:
 def pull(invocation: Invocation, name: str, path: str, local: Path | None, force: bool) -> None:
     """Fetch a job's GRASS_OUTPUT folder, or PATH in it.
 
-    A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force.
+    A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force. Of a
+    rerun of failed tasks, it also fetches what the earlier runs wrote, unless the rerun has written a file of that
+    name.
     """
-    view = invocation.client().job(name, specification=False)
-    remote = f"{paths.JOBS}/{view.id}/{paths.to_read(path)}".rstrip("/")
+    client = invocation.client()
+    view = client.job(name)
+    earlier = earlier_runs(view, client.job)
+    remotes = [f"{paths.JOBS}/{run}/{paths.to_read(path)}".rstrip("/") for run in (view.id, *earlier)]
+    remote = remotes[0]
     target = local or Path(view.name)
     begun = clock.steady()
     pulled = transfer.pulled(invocation)
     progress = transfer.shown(invocation.output)
-    size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
-    transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))
-    node = None if size else _with_claim(invocation.client(), view.id)
+    access = transfer.access(invocation)
+    size = transfers.pull_runs(access, remotes, target, progress, pulled, force=force)
+    transfer.done(invocation.output, f"{', '.join(remotes)} → {target}", size, clock.steady() - begun, str(target))
+    node = None if size else _with_claim(client, view.id)
     if node is not None:
         invocation.output.note(
             f"job {view.name}: its files are in the claim of node {node}; "

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from grass.api.client import Client
+from grass.api.earlier_runs import earlier_runs
+from grass.api.results import Cell, Results
 from grass.api.run_events import events_of_run
 from grass.dashboard.curves import (
     Run,
@@ -30,6 +33,7 @@ from grass.model.job import Job
 from grass.wire.codec import builtins
 from grass.wire.job_views import JobView
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
+from grass.wire.usage_views import JobMetricsView
 
 Words = Mapping[str, str]
 """Query parameters."""
@@ -114,7 +118,23 @@ def _run_curves(client: Client, words: Words) -> Any:
     names = words["jobs"].split(",")
     if len(names) > MOST_COMPARED:
         raise InputError(f"at most {MOST_COMPARED} jobs are drawn in one chart, got {len(names)}")
-    return run_curves(client.results(*names), [client.job_metrics(name) for name in names])
+    results = client.results(*names)
+    return run_curves(results, [_all_metrics(client, results, name) for name in names])
+
+
+def _all_metrics(client: Client, results: Results, name: str) -> JobMetricsView:
+    """Return the figures of a job; also of tasks that succeeded in an earlier run, which it did not start again."""
+    found = client.job_metrics(name)
+    earlier: dict[str, set[Cell]] = {}
+    for row in results:
+        run = str(row["output"]).rpartition("/")[2]
+        if row["id"] == found.id and run != found.id:
+            earlier.setdefault(run, set()).add(row["task"])
+    for run, tasks in earlier.items():
+        with suppress(NotFoundError):  # deleted
+            more = tuple(curve for curve in client.job_metrics(run).curves if curve.task in tasks)
+            found = replace(found, curves=(*found.curves, *more), figures=found.figures + len(more))
+    return found
 
 
 def _array(client: Client, words: Words) -> Any:
@@ -126,6 +146,11 @@ def _array(client: Client, words: Words) -> Any:
 def _pages(client: Client, words: Words) -> Any:
     """Return the components that publish a web page."""
     return [name for name, part in _specification(client, words).components.items() if part.web]
+
+
+def _earlier(client: Client, words: Words) -> Any:
+    """Return the earlier runs whose output belongs to a rerun of failed tasks."""
+    return earlier_runs(client.job(words["job"]), client.job)
 
 
 def _specification(client: Client, words: Words) -> Job:
@@ -195,6 +220,7 @@ QUESTIONS: dict[str, Question] = {
     "results": Question(_results),
     "curves": Question(_run_curves),
     "array": Question(_array),
+    "earlier-runs": Question(_earlier),
     "job-usage": Question(_job_usage, shared=True),
     "task-usage": Question(_task_usage, shared=True),
 }

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
@@ -75,13 +75,21 @@ _NO_WRITING_FOR_OTHERS = ["--chmod=Dgo-w"]
 
 
 def pull(
-    access: ShareAccess, remote: str, local: Path, on_progress: OnProgress, pulled: Pulled, *, force: bool = False
+    access: ShareAccess,
+    remote: str,
+    local: Path,
+    on_progress: OnProgress,
+    pulled: Pulled,
+    *,
+    force: bool = False,
+    absent: bool = False,
 ) -> int:
     """Pull the file ``remote``, or the content of the folder ``remote``, to ``local``.
 
     A file goes into ``local`` if that is a folder. Links stay unchanged. rsync gets absolute paths: since 3.5, rsync
     creates no folder whose path contains ``..``. ``pulled``: what was pulled to this machine before. Raises
-    ConflictError if a file would be overwritten that is not as a pull left it; not with ``force``.
+    ConflictError if a file would be overwritten that is not as a pull left it; not with ``force``. ``absent``: only
+    what is not here yet.
     """
     path = paths.to_read(remote)
     is_folder = not path or access.ask(TypeOf(path)) is FileType.FOLDER
@@ -90,6 +98,7 @@ def pull(
     target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
     root = Path(target) / PurePosixPath(path).name if local.is_dir() and not is_folder else Path(target)
     options = [*access.rsync_options(path), *(_NO_WRITING_FOR_OTHERS if path.startswith(f"{paths.JOBS}/") else ())]
+    options += ["--ignore-existing"] if absent else []
     what = f"pull of {remote or 'the share'}"
 
     def replaced(*looks: str) -> dict[Path, bool]:
@@ -107,6 +116,32 @@ def pull(
     finally:  # after an interruption, too: the next pull goes on
         arrived = (file for file in files if file not in before or stamp_of(file) != before[file])
         pulled.note(root, _files_of(root) if is_new else arrived)
+
+
+def pull_runs(
+    access: ShareAccess,
+    remotes: Sequence[str],
+    local: Path,
+    on_progress: OnProgress,
+    pulled: Pulled,
+    *,
+    force: bool = False,
+) -> int:
+    """Pull the output of a run, and from those after it in ``remotes``, which are earlier, what is not here yet.
+
+    As ``pull``. What one of them does not have is left out. Raises NotFoundError if none has it.
+    """
+    sizes: list[int] = []
+    missing: NotFoundError | None = None
+    for remote in remotes:
+        try:
+            absent = remote != remotes[0]
+            sizes.append(pull(access, remote, local, on_progress, pulled, force=force, absent=absent))
+        except NotFoundError as error:
+            missing = missing or error
+    if not sizes and missing is not None:
+        raise missing
+    return sum(sizes)
 
 
 def _files_of(root: Path) -> Iterator[Path]:

@@ -6,7 +6,8 @@ Used by the manifest (their number), by the node (the environment of a task) and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from grass.model.task_variables import word
 
@@ -27,6 +28,12 @@ def combination(matrix: Matrix, index: int) -> dict[str, str]:
         index, choice = divmod(index, len(choices))
         chosen[name] = choices[choice]
     return {name: chosen[name] for name in matrix}
+
+
+def all_combinations(matrix: Matrix) -> Iterator[dict[str, str]]:
+    """Yield each combination, in the order of their indexes: faster than one after another by its index."""
+    for chosen in product(*matrix.values()):
+        yield dict(zip(matrix, chosen, strict=True))
 
 
 def variable(name: str) -> str:

@@ -6,11 +6,11 @@ Used by ``master.agent``, ``master.api``, ``node.agent.environment`` and ``grass
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from grass.model import matrix
 from grass.model.job import Component
-from grass.model.matrix import combination, combinations
+from grass.model.matrix import all_combinations, combination, combinations
 from grass.model.reasons import Reason, ReasonCode
 
 _MOST_SHOWN = 4
@@ -25,6 +25,14 @@ def values_of(component: Component, index: int) -> dict[str, str]:
     if not found and index < len(component.entries):
         return {"entry": component.entries[index]}
     return found
+
+
+def values_of_all(component: Component, indexes: Sequence[int]) -> Iterator[dict[str, str]]:
+    """Yield ``values_of`` each of these indexes, which are in order."""
+    if indexes != range(combinations(component.matrix)):  # of tasks that were added or removed, or without a matrix
+        yield from (values_of(component, index) for index in indexes)
+    else:
+        yield from all_combinations(component.matrix)
 
 
 def named_values(component: Component, index: int) -> dict[str, str]:

@@ -22,6 +22,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose fault that was."""
     exit_code: int | None = None
     attempt: int = 0
+    run: str = ""
+    """Id of the earlier run in which it succeeded. Empty: it is a task of this run."""
     node: str | None = None
     started: float | None = None
     ended: float | None = None

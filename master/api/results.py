@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from grass.errors import NotFoundError
-from grass.model.job import Component, Job
+from grass.model.job import Component
 from grass.model.lifecycle import TaskState
-from grass.model.task_values import values_of
+from grass.model.reasons import ReasonCode
+from grass.model.task_values import values_of_all
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.own_curves import INDEX, OWN_INDEX, SUMMARIES, Summary, last_field
@@ -18,6 +20,18 @@ from master.api.job_changes import find_job
 from master.api.jobs import known_tasks
 from master.api.views import specification
 
+MOST_RUNS = 20
+"""Earlier runs that are looked at for tasks that a rerun did not start again."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What is known of a task. ``run``: the earlier run in which it succeeded."""
+
+    task: TaskRecord
+    figures: Mapping[str, Summary]
+    run: str = ""
+
 
 def job_results(call: Call, job: str) -> ResultsView:
     record = find_job(call, job)
@@ -25,13 +39,39 @@ def job_results(call: Call, job: str) -> ResultsView:
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
     known = known_tasks(call, record, spec)
-    keys = [TaskKey(name, index) for name in spec.components for index in record.components[name].indexes]
+    indexes = {name: record.components[name].indexes for name in spec.components}
     shown = specification(spec, values=call.sees_values(record.user))
-    figures, full = _figures(call, record, [str(key) for key in keys])
+    figures, full = _figures(call, record, [f"{name}.{index}" for name in indexes for index in indexes[name]])
+    earlier = _earlier(call, record, {key for key, task in known.items() if _is_carried(task)})
     never = TaskRecord(TaskState.STOPPED if record.state.ended else TaskState.PENDING)
-    rows = tuple(_row(key, spec, known.get(key, never), figures.get(str(key), {})) for key in keys)
+    rows = []
+    for name, part in spec.components.items():
+        for index, values in zip(indexes[name], values_of_all(part, indexes[name]), strict=True):
+            key = TaskKey(name, index)
+            done = earlier.get(key) or _Done(known.get(key, never), figures.get(str(key), {}))
+            rows.append(_row(str(key), done, values))
     settings = {name: _settings(part) for name, part in shown.components.items()}
-    return ResultsView(record.id, record.name, record.tags, settings, rows, full)
+    return ResultsView(record.id, record.name, record.tags, settings, tuple(rows), full)
+
+
+def _is_carried(task: TaskRecord) -> bool:
+    return task.reason is not None and task.reason.code is ReasonCode.CARRIED
+
+
+def _earlier(call: Call, record: JobRecord, wanted: set[TaskKey]) -> dict[TaskKey, _Done]:
+    """Return what earlier runs know of tasks that succeeded there. A run that is gone, or not for the caller, ends it."""
+    found: dict[TaskKey, _Done] = {}
+    for _ in range(MOST_RUNS):
+        previous = call.api.store.run(record.rerun_of) if wanted and record.rerun_of is not None else None
+        spec = call.api.store.spec(previous.id) if previous is not None and call.sees(previous.user) else None
+        if previous is None or spec is None:
+            break
+        known = known_tasks(call, previous, spec)
+        here = {key for key in wanted if key in known and not _is_carried(known[key])}
+        figures, _full = _figures(call, previous, [str(key) for key in here])
+        found |= {key: _Done(known[key], figures.get(str(key), {}), previous.id) for key in here}
+        wanted, record = wanted - here, previous
+    return found
 
 
 def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str, dict[str, Summary]], bool]:
@@ -46,22 +86,24 @@ def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str,
     return found, OWN_INDEX.decode(index).unkept > 0
 
 
-def _row(key: TaskKey, spec: Job, task: TaskRecord, figures: Mapping[str, Summary]) -> ResultRow:
+def _row(key: str, done: _Done, values: dict[str, str]) -> ResultRow:
+    task = done.task
     reason = task.reason if task.state in (TaskState.FAILED, TaskState.LOST) else None
     return ResultRow(
-        task=str(key),
+        task=key,
         state=task.state,
-        values=values_of(spec.components[key.component], key.index),
+        values=values,
         cause=reason.details.get("error", reason.message) if reason is not None else "",
         failure=reason.failure if reason is not None else None,
         exit_code=task.exit_code,
         attempt=task.attempt,
+        run=done.run,
         node=task.node,
         started=task.started,
         ended=task.ended,
         cpu=task.usage.cpu if task.usage is not None else None,
         memory=task.usage.memory if task.usage is not None else None,
-        figures={name: (each.last, each.least, each.greatest) for name, each in figures.items()},
+        figures={name: (each.last, each.least, each.greatest) for name, each in done.figures.items()},
     )
 
 

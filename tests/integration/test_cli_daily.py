@@ -406,6 +406,30 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
     assert refused.returncode == Exit.BAD_INPUT and said in refused.stderr
 
 
+def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Grass, folder: Path) -> None:
+    command = (
+        "echo GRASS_METRIC loss=$lr; echo $lr > $GRASS_OUTPUT/$lr; echo $GRASS_JOB_ID > $GRASS_OUTPUT/last; "
+        f"[ $lr != 2 ] || mkdir {folder}/second || exit 0; [ $lr != 2 ]"
+    )
+    grass.good("job", "start", job_file(folder, "mended", command, "matrix: {lr: [1, 2, 3]}"))
+    assert grass("job", "wait", "mended").returncode == 1
+    first = grass.json("job", "show", "mended")["id"]
+    second = grass.good("job", "rerun", "mended", "--failed", "-o", "quiet").strip()
+    grass.good("job", "wait", "mended")
+    wait_until(lambda: all(row.get("loss") == row["lr"] for row in grass.json("job", "results", "mended")))
+    rows = grass.json("job", "results", "mended")
+    assert [row["output"] for row in rows] == [f"jobs/{run}" for run in (first, second, first)]
+    assert all(row["state"] == "SUCCEEDED" and row["seconds"] is not None for row in rows)
+    for _ in range(2):
+        grass.good("job", "pull", "mended", "--to", str(folder / "pulled"))
+        assert {path.name: path.read_text() for path in (folder / "pulled").iterdir()} == {
+            "1": "1\n",
+            "2": "2\n",
+            "3": "3\n",
+            "last": f"{second}\n",
+        }
+
+
 def test_a_backup_of_a_running_cluster_is_made_listed_and_verified_and_never_replaces_a_living_master(
     grass: Grass, folder: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { bytes, count, instant } from "../format.js";
 import { empty, panel } from "../parts.js";
-import { listFiles } from "../state.js";
+import { ask, listFiles } from "../state.js";
 
 const MOST = 1000;
 
@@ -12,8 +12,9 @@ export class FileList {
   constructor(id, path, changed) {
     this.id = id; this.changed = changed;
     this.path = path ?? `jobs/${id}`;
-    this.entries = null; this.problem = "";
+    this.entries = null; this.problem = ""; this.earlier = [];
     this.load();
+    ask("earlier-runs", { job: id }).then((found) => { this.earlier = found; this.changed(); }, () => {}); // the head of the page says when the cluster is away
   }
 
   async load() {
@@ -26,7 +27,7 @@ export class FileList {
 
   draw() {
     return panel("Files", { key: "files", end: this.entries ? h("span.soft", this.entries.length > MOST ? `the first ${count(MOST)} of ${count(this.entries.length)}` : count(this.entries.length)) : null },
-      h("div.body", this.crumbs()),
+      h("div.body", this.crumbs(), this.earlier.length ? h("p.note", "Tasks that were not run again have written into ", this.earlier.map((run, at) => [at ? ", " : "", this.folder(`jobs/${run}`, `jobs/${run}`)]), ".") : null),
       this.entries?.length ? this.table() : empty(this.problem ? this.explained() : this.entries ? "This folder is empty." : "Loading."));
   }
 
