@@ -11,6 +11,7 @@ from grass.cli import logs
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_text import job_reason
+from grass.cli.log_figures import WithoutFigures
 from grass.cli.log_silence import why_silent
 from grass.cli.selection import Parts, jobs_or_parts
 from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, Whole, part_of
@@ -31,6 +32,7 @@ _LINES = Whole(0, 1_000_000_000)
 @click.option("--tail", type=_LINES, metavar="N", help="Show only the last N lines of all selected tasks.")
 @click.option("--since", type=SINCE, metavar="T", help="Show only newer lines: 10m, or 2026-03-01T12:00.")
 @click.option("--grep", type=PATTERN, metavar="RE", help="Show only lines that match this regular expression.")
+@click.option("--figures", is_flag=True, help="Show also the lines with which tasks report figures.")
 @click.option("--timestamps", is_flag=True, help="Show the time of each line.")
 @pass_invocation
 def show_logs(
@@ -39,6 +41,7 @@ def show_logs(
     name: str,
     others: tuple[str, ...],
     component: Part | None,
+    figures: bool,
     timestamps: bool,
     **choice: Any,
 ) -> None:
@@ -46,6 +49,8 @@ def show_logs(
 
     A word after the first job means its component or task, if it has this. Otherwise it is another job: the jobs come
     one after another, and each line begins with the name of its job.
+
+    Lines that begin with GRASS_METRIC are figures: `grass job results` has them. --tail counts them, too.
     """
     client, output, words = invocation.client(), invocation.output, (name, *others)
     match jobs_or_parts(client, words):
@@ -68,6 +73,10 @@ def show_logs(
         part = component.text if component else None
         late = logs.late(output, job.name)
         lines = client.logs(job.id, part, joined=logs.joined(output), late=late, **choice)
-        said = logs.show(output, lines, style) or (queued and not choice["follow"])
+        without = None if figures or choice["grep"] else WithoutFigures(lines)
+        said = logs.show(output, without or lines, style) or (queued and not choice["follow"])
+        if not said and without is not None and without.hidden:
+            output.note(f"{job.name}: only {without.hidden} lines of figures; --figures shows them")
+            continue
         if not said and (why := why_silent(client, job.id, component)):
             output.note(why)

@@ -59,7 +59,7 @@ def _is_carried(task: TaskRecord) -> bool:
 
 
 def _earlier(call: Call, record: JobRecord, wanted: set[TaskKey]) -> dict[TaskKey, _Done]:
-    """Return what earlier runs know of tasks that succeeded there. A run that is gone, or not for the caller, ends it."""
+    """Return what earlier runs know of tasks that succeeded there, until one is gone or is not the caller's to see."""
     found: dict[TaskKey, _Done] = {}
     for _ in range(MOST_RUNS):
         previous = call.api.store.run(record.rerun_of) if wanted and record.rerun_of is not None else None

@@ -7,12 +7,14 @@ import { count, instant } from "../format.js";
 const MOST = 5000;
 const AGAIN = 2000; // milliseconds until a log that broke off is read again
 
+const isFigure = (line) => line.text.startsWith("GRASS_METRIC ");
+
 export class LogPane {
   constructor(job, component) {
     this.job = job;
     this.lines = [];
     this.dropped = 0;
-    this.options = { component: component || "", tail: 1000, follow: true, text: "", stream: "", colours: true, wrap: true, times: false };
+    this.options = { component: component || "", tail: 1000, follow: true, text: "", stream: "", colours: true, wrap: true, times: false, figures: false };
     this.list = h("div.log.wrap", { tabindex: 0, role: "log", "aria-label": "Log", "aria-live": "off" });
     this.bar = h("div.filters");
     this.note = h("span.soft", { role: "status" });
@@ -42,7 +44,8 @@ export class LogPane {
       h("select.field", { "aria-label": "How many lines", onchange: (event) => { options.tail = Number(event.target.value); this.read(); } },
         [200, 1000, 5000].map((lines) => h("option", { value: lines, selected: lines === options.tail }, `last ${count(lines)}`))),
       toggle("follow", "Follow", "Stay at the end as lines come"), toggle("colours", "Colours", "Show the colours that the task printed"),
-      toggle("wrap", "Wrap", "Break long lines"), toggle("times", "Times", "Show when each line was read"));
+      toggle("wrap", "Wrap", "Break long lines"), toggle("times", "Times", "Show when each line was read"),
+      this.lines.some(isFigure) ? toggle("figures", "Figures", "Show also the lines with which tasks report figures") : null);
   }
 
   clear() {
@@ -75,7 +78,9 @@ export class LogPane {
   add(piece) {
     if (this.stale) this.clear();
     if (piece.end !== undefined) { this.source.close(); this.tell(piece.end || "complete"); return; }
+    const had = this.lines.some(isFigure);
     this.lines.push(...piece.lines);
+    if (!had && piece.lines.some(isFigure)) this.drawBar();
     const over = this.lines.length - MOST;
     if (over > 0) { this.lines.splice(0, over); this.dropped += over; }
     const fits = this.filter();
@@ -109,7 +114,7 @@ export class LogPane {
     let pattern = null;
     if (expression) try { pattern = new RegExp(expression[1], "i"); } catch { /* as plain text until it is whole */ }
     const plain = text.toLowerCase();
-    return (line) => (!stream || line.stream === stream) && (!text || (pattern ? pattern.test(line.text) : line.text.toLowerCase().includes(plain)));
+    return (line) => (this.options.figures || text || !isFigure(line)) && (!stream || line.stream === stream) && (!text || (pattern ? pattern.test(line.text) : line.text.toLowerCase().includes(plain)));
   }
 
   row(line) {
@@ -122,9 +127,9 @@ export class LogPane {
   }
 
   tell(state) {
-    const shown = this.list.childElementCount;
+    const shown = this.list.childElementCount, hidden = this.options.figures || this.options.text ? 0 : this.lines.filter(isFigure).length;
     this.state = state || (this.state === "reading" ? "" : this.state) || "";
-    this.note.textContent = [`${count(shown)} lines`, this.dropped ? `${count(this.dropped)} older ones left out` : "", this.state].filter(Boolean).join(" · ");
+    this.note.textContent = [`${count(shown)} lines`, hidden ? `${count(hidden)} of figures hidden` : "", this.dropped ? `${count(this.dropped)} older ones left out` : "", this.state].filter(Boolean).join(" · ");
   }
 
   close() { this.watcher.disconnect(); this.source?.close(); clearTimeout(this.again); document.removeEventListener("visibilitychange", this.onVisible); }
