@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class OperationCalls(Requests):
     """Changes of a job. Each is durable when its call returns."""
 
-    def rerun(self, name: str, failed: bool = False) -> StartedView:
-        """Start a finished job again, as a new run. ``failed``: only the tasks that did not succeed.
+    def rerun(self, name: str, failed: bool = False, resume: bool = False) -> StartedView:
+        """Start a finished job again, as a new run. ``failed``: only the tasks that did not succeed. ``resume``: these,
+        and all tasks of components that depend on theirs.
 
         Raises ConflictError if the job is active, or nothing failed.
         """
@@ -28,7 +29,7 @@ class OperationCalls(Requests):
 
         record = self._get(path_of("jobs", name), JOB, specification=False)
         new_id = run_id(record.name)
-        body = {"failed": failed, "id": new_id}
+        body = {"failed": failed, "id": new_id, **({"resume": True} if resume else {})}
         interrupted = SubmissionInterrupted(new_id)
         return self._post(path_of("jobs", record.id, "rerun"), body, STARTED, interrupted=interrupted)
 

@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster move": ("cluster move --to ann@10.0.0.8 --plan",),
     "cluster logs": ("cluster logs master-agent -f", "cluster logs --node n1 --since 10m"),
     "job start": ("job start job.yml", "job start train.sh --name long --at 03:00 -- --epochs 90"),
-    "job rerun": ("job rerun sweep --failed",),
+    "job rerun": ("job rerun sweep --failed", "job rerun pipeline --resume"),
     "job hold": ("job hold sweep",),
     "job release": ("job release sweep",),
     "job set": ("job set sweep --timeout 8h --parallelism 16",),

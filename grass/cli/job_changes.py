@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
 @click.option("--failed", is_flag=True, help="Start only the tasks that did not succeed, under their old indexes.")
+@click.option("--resume", is_flag=True, help="Start these, and all tasks of components that depend on theirs.")
 @pass_invocation
-def rerun(invocation: Invocation, name: str, failed: bool) -> None:
-    """Start a finished job again: the same specification, as a new run."""
-    started = invocation.client().rerun(name, failed=failed)
+def rerun(invocation: Invocation, name: str, failed: bool, resume: bool) -> None:
+    """Start a finished job again: the same specification, as a new run.
+
+    --resume goes on with a pipeline: it starts the step that failed, and the steps that follow it.
+    """
+    started = invocation.client().rerun(name, failed=failed, resume=resume)
     for warning in started.warnings:
         invocation.output.warn(warning)
     line = f"{started.name}  {started.id}"

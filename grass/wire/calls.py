@@ -116,6 +116,8 @@ class Rerun(Call, frozen=True):
 
     failed: bool = False
     """Start only the tasks that did not succeed."""
+    resume: bool = False
+    """Start the tasks that did not succeed, and all tasks of components that depend on theirs."""
     id: str | None = None
     """Id of the new run: NAME-xxxxxxxx. A repeated request with the same id starts nothing twice."""
 

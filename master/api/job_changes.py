@@ -56,8 +56,8 @@ def rerun(call: Call, job: str) -> Reply:
     """Start a finished job again as the caller's, under the same name."""
     record, wanted, store = find_job(call, job), call.read(Rerun), call.api.store
     spec = _spec(call, record)
-    if wanted.failed:
-        again = repeated.unfinished(record, spec, _tasks(call, record, spec))
+    if wanted.failed or wanted.resume:
+        again = repeated.unfinished(record, spec, _tasks(call, record, spec), following=wanted.resume)
     else:
         again = repeated.whole(record, spec)
     again = with_named_files(again, call.api.config.data_dir, call.confined)

@@ -19,8 +19,10 @@ def whole(record: JobRecord, job: Job) -> Job:
     return replace(job, carried={})
 
 
-def unfinished(record: JobRecord, job: Job, tasks: Mapping[TaskKey, TaskRecord]) -> Job:
+def unfinished(record: JobRecord, job: Job, tasks: Mapping[TaskKey, TaskRecord], *, following: bool = False) -> Job:
     """Return the job that starts the tasks that did not succeed. ``tasks``: all that the run has started or carried.
+
+    ``following``: start also all tasks of the components that depend on one that is not done, directly or not.
 
     Tasks keep their indexes. The tasks of a gang start together, so they are repeated together. Raises ConflictError
     if the run is active or nothing failed.
@@ -34,9 +36,23 @@ def unfinished(record: JobRecord, job: Job, tasks: Mapping[TaskKey, TaskRecord])
         if any(len(done.get(each, ())) < job.components[each].replicas for each in job.gang):
             done.pop(name, None)
     carried = {name: _ranges(indexes) for name, indexes in done.items()}
+    if following:
+        undone = {name for name, part in job.components.items() if len(done.get(name, ())) < part.replicas}
+        carried = {name: ranges for name, ranges in carried.items() if not _above(job, name) & undone}
     if sum(map(len, done.values())) == job.task_count:
         raise ConflictError(f"job {record.name}: all of its tasks succeeded; repeat them without --failed")
     return replace(job, carried=carried)
+
+
+def _above(job: Job, name: str) -> set[str]:
+    """Return the components on which one depends, directly or not."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        new = set(job.components[left.pop()].depends_on) - found
+        found |= new
+        left += new
+    return found
 
 
 def _check_ended(record: JobRecord) -> None:

@@ -63,6 +63,16 @@ def test_a_gang_is_repeated_together() -> None:
     assert unfinished(record(job, JobState.FAILED), job, known).carried == {"c": ((0, 0),)}
 
 
+def test_a_pipeline_goes_on_with_the_failed_step_and_what_follows_it() -> None:
+    after = {"b": {"a": Condition.RUNNING}, "c": {"b": Condition.SUCCEEDED}, "d": {}}
+    parts = {name: Component(name, "x", replicas=2, depends_on=after.get(name, {})) for name in "abcd"}
+    job = Job("j", parts, ("c",))
+    known = ended(a_0="SUCCEEDED", a_1="SUCCEEDED", b_0="SUCCEEDED", b_1="FAILED", c_0="SUCCEEDED", d_0="SUCCEEDED")
+    again = unfinished(record(job, JobState.FAILED), job, known, following=True)
+    assert again.carried == {"a": ((0, 1),), "b": ((0, 0),), "d": ((0, 0),)}
+    assert "c" in unfinished(record(job, JobState.FAILED), job, known).carried
+
+
 def test_nothing_is_repeated_of_a_run_that_is_active_or_has_no_failure() -> None:
     job = array(1)
     with pytest.raises(ConflictError, match="still RUNNING"):
