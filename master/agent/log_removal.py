@@ -30,7 +30,8 @@ class LogRemoval:
         self._folder = folder
         self._steady = steady
         self._kept = kept
-        self._queue: SimpleQueue[Path] = SimpleQueue()
+        self._queue: SimpleQueue[str] = SimpleQueue()
+        """Names in the folder, not paths: a mark is kept for minutes, and a path takes a KiB."""
         self._thread = threading.Thread(target=self._run, name="log-removal", daemon=True)
 
     def remove(self, job_id: str) -> None:
@@ -39,16 +40,16 @@ class LogRemoval:
         The collector makes the folder of a job before it looks for the mark, and here it is the other way round: one
         of both sees what the other made.
         """
-        logs, removed, mark = (self._folder / f"{prefix}{job_id}" for prefix in ("", _REMOVED, DELETED))
+        removed, mark = f"{_REMOVED}{job_id}", f"{DELETED}{job_id}"
         with suppress(OSError):  # it is there, or the disk is full, or there are no logs at all
-            mark.mkdir()
+            (self._folder / mark).mkdir()
             self._put(mark)
         try:
-            logs.rename(removed)
+            (self._folder / job_id).rename(self._folder / removed)
         except FileNotFoundError:
             pass  # no logs have arrived
         except OSError:  # there are logs that came late, beside those that are being removed
-            self._put(logs)
+            self._put(job_id)
         else:
             self._put(removed)
 
@@ -56,28 +57,28 @@ class LogRemoval:
         """Remove what an earlier master-agent did not get to."""
         for prefix in (_REMOVED, DELETED):
             for path in self._folder.glob(f"{prefix}*"):
-                self._put(path)
+                self._put(path.name)
 
-    def _put(self, path: Path) -> None:
-        self._queue.put(path)
+    def _put(self, name: str) -> None:
+        self._queue.put(name)
         if self._thread.ident is None:
             self._thread.start()
 
     def _run(self) -> None:
-        marks: deque[tuple[float, Path]] = deque()
+        marks: deque[tuple[float, str]] = deque()
         while True:
             try:
-                path = self._queue.get(timeout=max(0.0, marks[0][0] - self._steady()) if marks else None)
+                name = self._queue.get(timeout=max(0.0, marks[0][0] - self._steady()) if marks else None)
             except Empty:
                 self._forget(marks.popleft()[1])
                 continue
-            if path.name.startswith(DELETED):
-                marks.append((self._steady() + self._kept, path))
+            if name.startswith(DELETED):
+                marks.append((self._steady() + self._kept, name))
             else:
-                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(self._folder / name, ignore_errors=True)
 
-    def _forget(self, mark: Path) -> None:
+    def _forget(self, mark: str) -> None:
         """Remove a mark, and what the collector wrote to a folder that it had just opened when it was removed."""
-        shutil.rmtree(self._folder / f"{_REMOVED}{mark.name.removeprefix(DELETED)}", ignore_errors=True)
+        shutil.rmtree(self._folder / f"{_REMOVED}{mark.removeprefix(DELETED)}", ignore_errors=True)
         with suppress(OSError):
-            mark.rmdir()
+            (self._folder / mark).rmdir()

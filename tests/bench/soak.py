@@ -106,7 +106,7 @@ class Soak:
     def _clear(self) -> None:
         """Remove what the collector would, and what an hour would."""
         for folder in self.logs.glob(f"{DELETED}*"):
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)  # the master-agent may remove the same
         own = self._redis._redis
         if marks := list(own.scan_iter(match=f"{self.cluster.config.key_prefix}session:*", count=5000)):
             own.delete(*marks)
