@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import figures
@@ -32,6 +33,11 @@ from grass.wire.tickets import JoinNode
 from tests.support.sessions import sighting
 
 USERS = ("admin", "agent", "api", "node")
+READY_WITHIN = 120.0
+
+
+class NotReadyError(Exception):
+    """The nodes of a fleet do not become READY."""
 
 
 class FleetCluster:
@@ -82,11 +88,25 @@ class FleetCluster:
         self.fleet.hello()
         for node in self.fleet.nodes:
             self.api.ticket(JoinNode(node.name, "0" * 64, "bench"))
-        while sum(record.state is NodeState.READY for record in self.api.nodes()) < self.count:
-            time.sleep(0.1)
+        self.fleet.start()  # before they are READY: one that is silent until then never is
+        try:
+            self.wait_until_ready(READY_WITHIN)
+        except BaseException:
+            self.__exit__()
+            raise
         figures.progress(f"{self.count} nodes READY after {time.perf_counter() - begin:.1f} s")
-        self.fleet.start()
         return self
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Raises NotReadyError, which says what the nodes are instead."""
+        until = time.monotonic() + seconds
+        while (states := Counter(record.state.value for record in self.api.nodes()))["READY"] < self.count:
+            if self.agent.poll() is not None:
+                raise NotReadyError(f"the master-agent ended with {self.agent.returncode}; its log is above")
+            if time.monotonic() > until:
+                found = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none known"
+                raise NotReadyError(f"not all of {self.count} nodes are READY after {seconds:g} s: {found}")
+            time.sleep(0.1)
 
     def __exit__(self, *_: object) -> None:
         self.fleet.end()
