@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from grass.cli.amounts import show_failure, show_reason
 from grass.cli.table import paragraph
-from grass.model.feasibility import NodeGroup, starts_within
+from grass.model.feasibility import NodeGroup, starts_about, starts_within
 
 if TYPE_CHECKING:
     from grass.model.reasons import Reason
@@ -54,7 +54,8 @@ def _head(answer: WhyView) -> str:
 def _details(reason: Reason | None) -> list[str]:
     """Return what the planner found besides the message: the nodes, the amounts that would start now, and the time.
 
-    The planner documents ``nodes``, ``starts_with`` and ``starts_in`` (``master/planning/model.py``, ``Plan``).
+    The planner documents ``nodes``, ``starts_with``, ``starts_in`` and ``starts_about`` (``Plan`` in
+    ``master/planning/model.py``).
     """
     if reason is None:
         return []
@@ -64,6 +65,8 @@ def _details(reason: Reason | None) -> list[str]:
         lines.append(details["starts_with"])
     if "starts_in" in details and "starts within" not in message:
         lines.append(starts_within(details["starts_in"]))
+    if "starts_about" in details and "would start in" not in message:
+        lines.append(starts_about(details["starts_about"]))
     return [line for line in lines if line not in message]
 
 

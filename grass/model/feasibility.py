@@ -84,6 +84,10 @@ def starts_within(seconds: float) -> str:
     return f"starts within {show_span(ceil(seconds))}, by the time limits of running jobs"
 
 
+def starts_about(seconds: float) -> str:
+    return f"would start in about {show_span(ceil(seconds))}, by how long tasks took before"
+
+
 def behind(job: str) -> str:
     """Say that the task waits behind a job. ``job``: the job that must not be delayed; empty: not known."""
     return f"a task would fit now, but could delay {job or 'a job'}, which is served first"

@@ -118,6 +118,7 @@ class Details(TypedDict, total=False):
     fits: dict[str, Any]  # Any: see the reasons of a gang
     starts_with: str
     starts_in: float
+    starts_about: float
     parallel_level: int | None
     resource: str
     needs: int

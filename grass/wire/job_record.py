@@ -39,6 +39,8 @@ class ComponentRecord(msgspec.Struct, frozen=True):
     None: written by an older Grass."""
     ran: bool = False
     """Whether a task of it has run since its job was started, or started again."""
+    typical: float | None = None
+    """Seconds of its tasks that succeeded last, in the median; None: none has."""
 
     @property
     def end(self) -> int:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from grass.wire.task_record import TaskRecord
 from master.planning.model import Shape
 
 _NONE: frozenset[int] = frozenset()
+MOST_SAMPLES = 15
 _STATES = {state: at for at, state in enumerate(TaskState)}
 
 
@@ -104,6 +106,8 @@ class ComponentRun:
     """Pending tasks that wait for their restart time, and are not in ``requeued`` yet."""
     mean: float | None = None
     """Moving average of a task's seconds, for the backlog."""
+    samples: deque[float] | tuple[()] = ()
+    """Seconds of the tasks that succeeded last, for estimates (``durations``)."""
     holes: frozenset[int] = _NONE
     joining: frozenset[int] = _NONE
     """New tasks that are not members yet: their operation has not committed them. They count in ``size``."""
@@ -256,6 +260,17 @@ class ComponentRun:
             self.counts[state] += 1
         task.state = state
         self.ran = self.ran or state in (TaskState.RUNNING, TaskState.SUCCEEDED)
+
+    @property
+    def typical(self) -> float | None:
+        """Return the median of the seconds of tasks that succeeded."""
+        return median(self.samples) if self.samples else None
+
+    def sample(self, seconds: float) -> None:
+        """Note what a task took that succeeded."""
+        if not isinstance(self.samples, deque):
+            self.samples = deque(maxlen=MOST_SAMPLES)
+        self.samples.append(seconds)
 
     def learn(self, seconds: float) -> None:
         """Add a task's duration to the mean."""

@@ -36,6 +36,6 @@ def tick(step: Step) -> None:
 
 def _dominant_shares(cluster: Cluster) -> dict[str, float]:
     """Return the dominant share of each user that has allocations."""
-    allocations = [one for group in cluster.cache.allocations.values() for one, _ in group]
+    allocations = [one for group in cluster.cache.allocations.values() for one, _, _ in group]
     shares = FairShares(Snapshot(list(cluster.cache.nodes.values()), (), allocations))
     return {user: shares.dominant(user) for user in {each.user for each in allocations}}

@@ -211,6 +211,8 @@ def _end(step: Step, run: JobRun) -> None:
     run.reason = reason
     run.ended, run.exit_code = step.wall, exit_code
     job_end.note_end(step, run)
+    typical = {name: part.typical for name, part in run.components.items()}
+    step.cluster.durations.note_end(run.user, run.name, run.ended, typical)
     step.cluster.cache.forget_job(run.id, run.components)
     step.cluster.set_aside.forget(run.id)
     for part in run.components.values():

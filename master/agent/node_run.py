@@ -38,6 +38,8 @@ class ComponentOnNode:
     """How many of them are being preempted."""
     until: float = 0.0
     """Steady time at which the last of them must have ended, if the component has a time limit."""
+    assigned: float = 0.0
+    """Steady time at which the last of them was assigned."""
 
     @property
     def live(self) -> int:

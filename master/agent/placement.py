@@ -49,6 +49,8 @@ def place(step: Step) -> None:
     step.work = None
     preemption.announce(step, plan.evictions)
     step.cluster.cache.reserve(plan.reserved)
+    placed = {placement.job for placement in plan.placements}
+    step.cluster.cache.expect({job: at for job, at in plan.estimated.items() if job not in placed}, step.now)
     record_waiting_reasons(step, plan.waiting)
     refill(step)
 
@@ -222,6 +224,7 @@ def _assign_one(
     task.ports = _take_ports(step, node, component.spec.ports)
     task.gpus = devices
     allocate_task(node, launch, index, task)
+    launch.assigned = step.now
     if component.spec.timeout is not None:
         launch.until = max(launch.until, step.now + component.spec.timeout + component.spec.grace)
     step.changes.of_node(node.name).put(run.attempt(component, index, task), desired_attempt(task, None))

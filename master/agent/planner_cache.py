@@ -6,14 +6,14 @@ Used by ``planner_snapshot`` and ``state``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grass.wire.keys import LaunchKey
 from master.planning.model import Allocation, Node, QueuedJob
 
-Limited = tuple[Allocation, float | None]
-"""An allocation, and the steady time at which its tasks must have ended (None: no limit)."""
+Limited = tuple[Allocation, float | None, float | None]
+"""An allocation; the steady time at which its tasks must have ended; without a limit, the estimate of that time."""
 
 
 @dataclass
@@ -40,6 +40,8 @@ class PlannerCache:
     """Nodes to check for short tasks that may wait there behind equal ones (``placement.refill``)."""
     reserved: dict[str, int] = field(default_factory=dict)
     """Job id → its rank among the jobs with a reservation in the last plan (``QueuedJob.reservation_rank``)."""
+    starts: dict[str, float] = field(default_factory=dict)
+    """Job id → the first steady time that estimates gave for its start, while it has a reservation."""
     rewording: bool = False
     """Whether some reason's text is older than the plan, and the agenda has an item to update it."""
 
@@ -95,6 +97,14 @@ class PlannerCache:
         for number, job_id in enumerate(reserved, last + 1):
             self.reserved[job_id] = before.get(job_id, number)
         self.stale_jobs.update(dict.fromkeys(before.keys() ^ self.reserved.keys()))
+
+    def expect(self, estimated: Mapping[str, float | None], now: float) -> None:
+        """Take over ``Plan.estimated``, of jobs without a placement. A job's first time stays until the job starts."""
+        before, self.starts = self.starts, {}
+        for job_id, seconds in estimated.items():
+            first = before.get(job_id, None if seconds is None else now + seconds)
+            if first is not None:
+                self.starts[job_id] = first
 
     def refill(self, nodes: Iterable[str]) -> None:
         self.refilling.update(dict.fromkeys(nodes))

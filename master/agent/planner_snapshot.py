@@ -5,6 +5,7 @@ Only what ``PlannerCache`` lists as stale is made again. Called by ``placement``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,9 +41,11 @@ def snapshot_of(step: Step, queue: list[QueuedJob]) -> Snapshot:
     """Return the cluster as it is, with these jobs waiting. Call ``refresh`` before."""
     cluster, cache, limits = step.cluster, step.cluster.cache, step.limits
     allocations = [
-        one if until is None else replace(one, ends=max(0.0, until - step.now))
+        one
+        if until is None and expected is None
+        else replace(one, ends=_left(until, step), expected=_left(expected, step))
         for group in cache.allocations.values()
-        for one, until in group
+        for one, until, expected in group
     ]
     return Snapshot(
         list(cache.nodes.values()),
@@ -54,7 +57,12 @@ def snapshot_of(step: Step, queue: list[QueuedJob]) -> Snapshot:
         limits.parallel_level,
         _running(step) if limits.parallel_level is not None else 0,
         kept_files=cluster.kept_files,
+        late=[job_id for job_id, at in cache.starts.items() if at <= step.now],
     )
+
+
+def _left(until: float | None, step: Step) -> float | None:
+    return None if until is None else max(0.0, until - step.now)
 
 
 def refresh(step: Step) -> None:
@@ -177,7 +185,16 @@ def _refresh_job(step: Step, job_id: str) -> None:
         else:
             set_reason(step, run, component, unmet or idle_reason(component))
     if demands:
-        cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id)))
+        estimate = longest_estimate(step, run, demands)
+        cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id), estimate))
+
+
+def longest_estimate(step: Step, run: JobRun, demands: Iterable[Demand]) -> float | None:
+    """Return the longest estimate of the demands' tasks; None: that of one is not known."""
+    parts = [run.components[demand.component] for demand in demands]
+    found = [step.cluster.durations.estimate(run.user, run.name, part) for part in parts]
+    known = [each for each in found if each is not None]
+    return max(known) if known and len(known) == len(found) else None
 
 
 def _gang_waits(step: Step, run: JobRun) -> Reason | None:
@@ -212,9 +229,11 @@ def _demand(component: str, count: int, shape: Shape, spread: int | None, pack: 
     return Demand(component, count, shape, spread, pack, gang)
 
 
-def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) -> QueuedJob:
-    """Return a job as the planner sees it. ``rank``: see ``QueuedJob.reservation_rank``."""
-    job = run.job
+def queued(
+    run: JobRun, demands: tuple[Demand, ...], rank: int | None = None, estimate: float | None = None
+) -> QueuedJob:
+    """Return a job as the planner sees it. ``rank``: see ``QueuedJob.reservation_rank``; ``estimate``: of a task."""
+    job, limit = run.job, job_end.time_limit(run)
     return QueuedJob(
         id=run.id,
         user=run.user,
@@ -225,8 +244,9 @@ def queued(run: JobRun, demands: tuple[Demand, ...], rank: int | None = None) ->
         policy=job.policy,
         metric=job.metric,
         together=job.together,
-        seconds=job_end.time_limit(run),
+        seconds=limit,
         reservation_rank=rank,
+        expected=estimate if limit is None else None,
     )
 
 
@@ -238,11 +258,16 @@ def _refresh_launch(step: Step, name: str, key: LaunchKey) -> None:
     if node is None or launch is None or run is None or launch.width == 0 or node.state in _HIDDEN:
         cluster.cache.show_launch(name, key, [])
         return
-    cluster.cache.show_launch(name, key, _allocations(run, run.components[key.component], node, launch))
+    component = run.components[key.component]
+    estimate = cluster.durations.estimate(run.user, run.name, component)
+    cluster.cache.show_launch(name, key, _allocations(run, component, node, launch, estimate))
 
 
-def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode) -> list[Limited]:
+def _allocations(
+    run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode, estimate: float | None
+) -> list[Limited]:
     until = _until(run, component, launch)
+    expected = launch.assigned + estimate if until is None and estimate is not None else None
     stopping = launch.width if run.outcome is not None else min(launch.preempted, launch.width)
     running, ending = _devices(launch) if component.spec.resources.gpu else ((), ())
     if run.outcome is not None:
@@ -263,7 +288,7 @@ def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: Co
                 stopping=stops,
                 gang=bool(run.job.gang),
             )
-            groups.append((allocation, until))
+            groups.append((allocation, until, expected))
     return groups
 
 

@@ -38,7 +38,9 @@ def _answer(step: Step, asked: PlanJob) -> PlanAnswer:
     run = _imagined(step, asked.job, asked.user)
     starting = [run.components[name] for name in run.components if not _later(run.job, name)]
     demands = tuple(demand for component in starting for demand in planner_snapshot.demands_of(run, component))
-    queued = replace(planner_snapshot.queued(run, demands), id=ASKED)
+    queued = replace(
+        planner_snapshot.queued(run, demands, estimate=planner_snapshot.longest_estimate(step, run, demands)), id=ASKED
+    )
     plan = _decide(step, queued)
     components = {name: _component(run, name, plan) for name in run.components}
     return PlanAnswer(components, _preemptions(step, plan), _after(step, run))

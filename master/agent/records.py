@@ -26,6 +26,7 @@ def job_record(run: JobRun) -> JobRecord:
             tuple(sorted(component.joining)),
             component.slots,
             component.ran,
+            component.typical,
         )
     return JobRecord(
         id=run.id,

@@ -164,6 +164,8 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
     """Return the memory of a job. None: its specification is not there."""
     record, spec = loaded.record, loaded.spec
     if record.state.ended:
+        typical = {name: part.typical for name, part in record.components.items()}
+        cluster.durations.note_end(record.user, record.name, record.ended or 0.0, typical)
         return JobRun.past(record)
     if spec is None:
         return None
@@ -255,6 +257,8 @@ def _task(
         component.counts[TaskState.PENDING] -= 1
         component.counts[task.state] += 1
     component.ready += task.ready
+    if task.state is TaskState.SUCCEEDED and task.started is not None and task.ended is not None:
+        component.sample(max(0.0, task.ended - task.started))
     component.ran = component.ran or task.state is TaskState.RUNNING  # the record of an older Grass does not say it
     node = cluster.nodes.get(task.node or "")
     if node is not None:
@@ -264,6 +268,7 @@ def _task(
             run.launch(component), ComponentOnNode(taken(component.spec.resources, node.runtimes), 0)
         )
         allocate_task(node, launch, index, task)
+        launch.assigned = now.at
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:
             launch.until = now.at + component.spec.timeout + component.spec.grace

@@ -21,6 +21,7 @@ from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
 from master.agent.component_run import ComponentRun
+from master.agent.durations import Durations
 from master.agent.node_run import NodeRun
 from master.agent.planner_cache import PlannerCache
 from master.agent.set_aside import SetAsideWork
@@ -237,5 +238,6 @@ class Cluster:
     unsettled: dict[str, None] = field(default_factory=dict)
     """Jobs to settle even if this round changed nothing of them, or has settled them: one that they wait for has ended,
     or a rebuild or a failed round may have left their own end unnoticed."""
+    durations: Durations = field(default_factory=Durations)
     set_aside: SetAsideWork = field(default_factory=SetAsideWork)
     """Work on which deciding failed."""

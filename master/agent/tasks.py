@@ -254,6 +254,8 @@ def _ended(
         _requeue(step, run, component, index, task, _wait(step, run, component, task, preempted.code))
     else:
         _apply_end(step, run, component, index, task, event, at_fault=at_fault)
+    if started is not None and task.state is TaskState.SUCCEEDED:
+        component.sample(max(0.0, event.at - started))
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)

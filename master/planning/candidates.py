@@ -35,11 +35,11 @@ class Candidates:
         self._changed: list[tuple[float, int, int]] = []  # score, node index, its last change
         self._sort(SOME)
 
-    def best(self, seconds: float | None) -> Iterator[tuple[int, int]]:
+    def best(self, seconds: float | None, expected: float | None = None) -> Iterator[tuple[int, int]]:
         """Yield (node index, number of tasks that fit there now), the best first.
 
-        ``seconds``: the time limit of the task. Between two steps the caller may allocate on the yielded node. Full
-        nodes are left out, and so are nodes that a reservation closes to a task with this time limit.
+        ``seconds``, ``expected``: the time limit of the task, and its estimate. Between two steps the caller may
+        allocate on the yielded node. Left out are full nodes, and nodes that a reservation closes to such a task.
         """
         kept: list[tuple[float, int, int]] = []
         try:
@@ -52,7 +52,7 @@ class Candidates:
                 if entry is None:
                     return
                 index = entry[1]
-                count = self._ledger.count(self._need, index, seconds)
+                count = self._ledger.count(self._need, index, seconds, expected)
                 if count:
                     heappush(self._changed, entry)
                     yield index, count

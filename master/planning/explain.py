@@ -82,10 +82,13 @@ class Explainer:
         return not fitting.any()
 
     def _with_start(self, job: QueuedJob, reason: Reason) -> Reason:
-        """Add the start time of a job with a reservation, if time limits determine the time."""
+        """Add the start time of a job with a reservation, if time limits or estimates determine the time."""
         starts = self._decided.starts[job.id]
         if starts is None:
             return reason
+        if job.id in self._decided.by_estimates:
+            message = f"{reason.message}; {feasibility.starts_about(starts)}"
+            return Reason(reason.code, message, {**reason.details, "starts_about": starts})
         message = f"{reason.message}; {feasibility.starts_within(starts)}"
         return Reason(reason.code, message, {**reason.details, "starts_in": starts})
 

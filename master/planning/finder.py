@@ -38,7 +38,7 @@ class Finder:
             return self._place_by_topology(job, demand, most, within)
         candidates, ranking, need = self._of(job, demand)
         left = most
-        for index, count in candidates.best(job.seconds):
+        for index, count in candidates.best(job.seconds, job.expected):
             times = min(count, left) if ranking.fills else 1
             self.book(job, demand, need, index, times)
             left -= times
@@ -61,7 +61,7 @@ class Finder:
     def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
         need = self.table.need(demand.shape)
         ranking = Ranking(self._base, need, job.policy, job.metric, length_of(job.seconds))
-        counts = self.topology.counts(need, job.seconds, within)
+        counts = self.topology.counts(need, job.seconds, within, job.expected)
         placed = self._placed_now(job, demand.component)
         if demand.pack is not None:
             whole = sum(each.count for each in job.demands if each.component == demand.component)
@@ -112,7 +112,7 @@ class Finder:
         return chosen
 
     def book(self, job: QueuedJob, demand: Demand, need: Need, index: int, times: int) -> None:
-        devices = self.ledger.allocate(need, index, times, job.seconds)
+        devices = self.ledger.allocate(need, index, times, job.seconds, job.expected)
         node = self.table.nodes[index].name
         self.placements.append(Placement(job.id, demand.component, node, times, devices))
         self._booked.append((job, demand, index))

@@ -53,6 +53,7 @@ class Futures:
                 placement.devices,
                 job.priority,
                 ends=None if job.seconds is None else self.now + job.seconds,
+                expected=None if job.expected is None else self.now + job.expected,
             )
             self.allocations[index].append(allocation)
 
@@ -123,5 +124,15 @@ _JOB = attrgetter("job", "component")
 def _fixed(allocation: Allocation) -> tuple[object, ...]:
     """A sort key that does not depend on the order of the snapshot: allocations with equal keys are equal."""
     each = allocation
-    ends = -1.0 if each.ends is None else each.ends
-    return each.job, each.component, each.count, each.devices, each.priority, each.stopping, ends, each.shape.key
+    ends, expected = (-1.0 if time is None else time for time in (each.ends, each.expected))
+    return (
+        each.job,
+        each.component,
+        each.count,
+        each.devices,
+        each.priority,
+        each.stopping,
+        ends,
+        expected,
+        each.shape.key,
+    )

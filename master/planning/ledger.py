@@ -43,28 +43,30 @@ class Ledger:
             free = self._free[index] = FreeResources(self.table.row(index), devices, pods=self.table.nodes[index].pods)
         return free
 
-    def offer(self, index: int, seconds: float | None) -> FreeResources:
-        """Return the resources of a node that a task with this time limit (None: no limit) may use."""
+    def offer(self, index: int, seconds: float | None, expected: float | None = None) -> FreeResources:
+        """Return the resources of a node that a task with this time limit and estimate (None: none) may use."""
         free = self.free_on(index)
         for reservation in self.reservations.get(index, ()):
-            if reservation.limits(seconds):
+            if reservation.limits(seconds, expected):
                 free = free.minimum(reservation.free)
         return free
 
-    def count(self, need: Need, index: int, seconds: float | None) -> int:
-        return self.offer(index, seconds).count(need, self.table.usable(need, index))
+    def count(self, need: Need, index: int, seconds: float | None, expected: float | None = None) -> int:
+        return self.offer(index, seconds, expected).count(need, self.table.usable(need, index))
 
-    def allocate(self, need: Need, index: int, times: int, seconds: float | None) -> tuple[DeviceShares, ...]:
+    def allocate(
+        self, need: Need, index: int, times: int, seconds: float | None, expected: float | None = None
+    ) -> tuple[DeviceShares, ...]:
         """Allocate ``times`` tasks, which must fit in the offer. Return the devices of each task that uses GPUs."""
         reservations = self.reservations.get(index, ())
-        changed = [self.free_on(index), *(each.free for each in reservations if each.limits(seconds))]
+        changed = [self.free_on(index), *(each.free for each in reservations if each.limits(seconds, expected))]
         if self._depth:
             self._undo.append((index, self.busy[index], [(free, free.copy()) for free in changed]))
         given: list[DeviceShares] = []
         if need.whole or need.fraction:
             usable, ids = self.table.usable(need, index), self.table.nodes[index].by_id
             for _ in range(times):
-                shares = self.offer(index, seconds).choose(need, usable)
+                shares = self.offer(index, seconds, expected).choose(need, usable)
                 for free in changed:
                     free.move(shares, -1)
                 given.append(tuple((ids[device].id, share) for device, share in shares))

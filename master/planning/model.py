@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -196,7 +196,8 @@ class QueuedJob:
     """A job with tasks to place. ``position``: its number in submission order (a preempted job keeps its position).
 
     ``begun``: some task was placed before, so the job limit does not apply. ``seconds``: the time limit once the whole
-    job is placed; None: unknown. ``reservation_rank``: its number among the jobs that kept a reservation from an
+    job is placed; None: unknown. ``expected``: the estimate of the seconds of its longest task, without a time limit.
+    ``reservation_rank``: its number among the jobs that kept a reservation from an
     earlier plan (``Plan.reserved``); these jobs are served before all other jobs of their priority.
     """
 
@@ -211,6 +212,7 @@ class QueuedJob:
     together: int | None = None
     seconds: float | None = None
     reservation_rank: int | None = None
+    expected: float | None = None
 
     kind: str = field(default="", init=False, repr=False, compare=False)
 
@@ -223,7 +225,7 @@ class QueuedJob:
         demands = self.demands
         kind = sys.intern(
             f"{self.priority},{self.user!r},{self.begun},{self.policy.value},{self.metric!r},{self.together},"
-            f"{self.seconds},{self.reservation_rank},{self.id if tied else ''}|"
+            f"{self.seconds},{self.expected},{self.reservation_rank},{self.id if tied else ''}|"
             + (demands[0].key if len(demands) == 1 else "|".join([demand.key for demand in demands]))
         )
         object.__setattr__(self, "kind", kind)
@@ -235,7 +237,8 @@ class Allocation:
     """``count`` tasks of one component that are allocated on one node.
 
     ``devices``: of each task that uses GPUs. ``ends``: when the tasks must have ended (their time limit), on the clock
-    of ``Snapshot.now``; None: unknown. ``stopping``: the tasks were told to stop, so their resources are free soon.
+    of ``Snapshot.now``; None: unknown. ``expected``: without a time limit, when they will have ended by an estimate.
+    ``stopping``: the tasks were told to stop, so their resources are free soon.
     ``gang``: some component of the job is a gang, so eviction takes the whole job.
     """
 
@@ -251,6 +254,7 @@ class Allocation:
     ends: float | None = None
     stopping: bool = False
     gang: bool = False
+    expected: float | None = None
 
 
 @dataclass(frozen=True)
@@ -261,7 +265,8 @@ class Snapshot:
     user → the most that all running tasks of the user may use; a resource without an entry is not limited.
     ``job_limit``: most jobs at once (None: no limit). ``running``: jobs that have begun and not ended. ``now``: the
     time of the snapshot, on any clock, so that the next one can reuse an allocation. ``kept_files``: user → space and
-    files in the share.
+    files in the share. ``late``: jobs that did not start at the time that estimates gave: their reservations are
+    planned without estimates.
     """
 
     nodes: Sequence[Node]
@@ -274,6 +279,7 @@ class Snapshot:
     running: int = 0
     now: float = 0.0
     kept_files: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    late: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +341,14 @@ class Plan:
 
     ``Reason.details`` may have ``nodes`` (``grass.model.feasibility.NodeGroup``), ``fits`` (the resources with which
     one task would start now), ``starts_with`` (the same in words) and ``starts_in`` (seconds; only if it is
-    known from time limits).
+    known from time limits) or ``starts_about`` (seconds; if it is known from estimates).
+
+    ``estimated``: each job with a reservation → seconds until it starts, if estimates gave the time, otherwise None. A
+    later snapshot names the job in ``Snapshot.late`` when the first such time has passed.
     """
 
     placements: list[Placement] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
     reserved: Sequence[str] = ()
+    estimated: Mapping[str, float | None] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Reserves nodes for the first jobs that cannot start, so that later jobs cannot delay them (EASY backfill).
 
-Called by ``Round`` once per blocked job. If time limits tell when tasks end, each task of the blocked job gets the
-earliest start that the limits allow, and shorter tasks may use the node until then. Otherwise, the nodes with the least
-shortage are reserved: new tasks there use only the surplus of the blocked job. The shortage of such a node never
+Called by ``Round`` once per blocked job. If time limits or estimates tell when tasks end, each task of the blocked job
+gets the earliest start that they allow, and shorter tasks may use the node until then. Otherwise, the nodes with the
+least shortage are reserved: new tasks there use only the surplus of the blocked job. The shortage of such a node never
 grows, so even the largest job starts eventually.
 """
 
@@ -25,11 +25,14 @@ from master.planning.reservation import Reservation
 class Reserver:
     """Reserves for one job. ``starts``: seconds until the last of its tasks starts at the latest; None: unknown.
 
-    ``idle``: on some reserved node, at least half of the need of one task is free.
+    ``idle``: on some reserved node, at least half of the need of one task is free. ``trusts``: whether estimates count.
+    ``estimated``: whether ``starts`` comes from an estimate.
     """
 
-    def __init__(self, futures: Futures, job: str) -> None:
+    def __init__(self, futures: Futures, job: str, *, trusts: bool = True) -> None:
         self._job = job
+        self._trusts = trusts
+        self.estimated = False
         self._futures = futures
         self._ledger = futures.ledger
         self._table = futures.table
@@ -61,9 +64,10 @@ class Reserver:
         for index in self._futures.stopping:
             if left and eligible[index]:
                 left -= self._start(index, need, left, 0.0)
-        for ends, index, allocation in self._ends(eligible):
+        for ends, index, allocation, estimated in self._ends(eligible):
             if not left:
                 break
+            self.estimated = self.estimated or estimated
             self._futures.release(self._free_on(index), index, allocation, allocation.count)
             left -= self._start(index, need, left, ends)
         if left:
@@ -93,7 +97,7 @@ class Reserver:
         """Leave ``free`` to other jobs from the time ``at`` on."""
         reservation = self._reservations.get(index)
         if reservation is None:
-            self._reservations[index] = Reservation(at, free.copy(), self._job)
+            self._reservations[index] = Reservation(at, free.copy(), self._job, estimated=self.estimated)
         else:
             reservation.free = reservation.free.minimum(free)
 
@@ -107,7 +111,7 @@ class Reserver:
         sums = [sum(count.values()) for count in counts]
         tries, failed = 0, 1
         at = 0.0
-        for ends, index, allocation in [*self._ends(either), (None, -1, None)]:
+        for ends, index, allocation, estimated in [*self._ends(either), (None, -1, None, False)]:
             if all(total >= count for total, (_, count) in zip(sums, needs, strict=True)) and ends != at:
                 tries += 1
                 if tries >= failed or ends is None:
@@ -117,6 +121,7 @@ class Reserver:
             if ends is None or allocation is None:
                 break
             at = ends
+            self.estimated = self.estimated or estimated
             self._futures.release(self._free_on(index), index, allocation, allocation.count)
             for number, ((need, _), eligible) in enumerate(zip(needs, eligibles, strict=True)):
                 if eligible[index]:
@@ -231,14 +236,20 @@ class Reserver:
             free = self._free[index] = self._futures.free_soon(index)
         return free
 
-    def _ends(self, eligible: Mask) -> Iterable[tuple[float, int, Allocation]]:
-        """Return the allocations with a known end on one of these nodes, in the order of their ends."""
-        events: list[tuple[float, int, int, Allocation]] = []
+    def _ends(self, eligible: Mask) -> Iterable[tuple[float, int, Allocation, bool]]:
+        """Return the allocations with a known end on one of these nodes, in the order of their ends.
+
+        The last value tells whether the end is an estimate. An estimate that has passed tells nothing any more.
+        """
+        events: list[tuple[float, int, int, Allocation, bool]] = []
         now, there = self._futures.now, self._futures.allocations
         for index in np.flatnonzero(eligible).tolist():
             for number, allocation in enumerate(there.get(index, ())):
-                if allocation.ends is not None and not allocation.stopping:
-                    ends = allocation.ends - now
-                    events.append((ends if ends > 0.0 else 0.0, index, number, allocation))
+                if allocation.stopping:
+                    continue
+                if allocation.ends is not None:
+                    events.append((max(0.0, allocation.ends - now), index, number, allocation, False))
+                elif self._trusts and allocation.expected is not None and allocation.expected > now:
+                    events.append((allocation.expected - now, index, number, allocation, True))
         events.sort()  # no two have the same index and number, so allocations are never compared
-        return [(ends, index, allocation) for ends, index, _, allocation in events]
+        return [(ends, index, allocation, estimated) for ends, index, _, allocation, estimated in events]

@@ -79,7 +79,8 @@ class Left:
 class Round:
     """State of one decision. ``head``: the first job that did not fit, which no later job may delay.
 
-    ``starts``: id of each job with a reservation → seconds until the job starts at the latest (None: unknown).
+    ``starts``: id of each job with a reservation → seconds until the job starts at the latest (None: unknown). Those of
+    ``by_estimates`` come from estimates.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -96,6 +97,7 @@ class Round:
         self.head: QueuedJob | None = None
         self._head_has_turn = False
         self.starts: dict[str, float | None] = {}
+        self.by_estimates: set[str] = set()
         self._reserved: list[str] = []
         self._running = snapshot.running
         self._futures: Futures | None = None
@@ -110,6 +112,9 @@ class Round:
 
     def reserved(self) -> tuple[str, ...]:
         return tuple(self._reserved)
+
+    def estimated(self) -> dict[str, float | None]:
+        return {job: starts if job in self.by_estimates else None for job, starts in self.starts.items()}
 
     def evictions(self) -> list[Eviction]:
         return self._preemption.evictions if self._preemption else []
@@ -145,7 +150,10 @@ class Round:
         running = self._running
         if self.head is not None and not self._head_has_turn:
             starts = self.starts[self.head.id]
-            running += starts is None or job.seconds is None or job.seconds > starts
+            seconds = job.seconds
+            if seconds is None and self.head.id in self.by_estimates:
+                seconds = job.expected
+            running += starts is None or seconds is None or seconds > starts
         return running < self.snapshot.job_limit
 
     def _place(self, job: QueuedJob, within: Mask | None) -> tuple[int, list[Rest]]:
@@ -250,12 +258,14 @@ class Round:
         left = [rest for rest in left if self.table.fits_empty(self.table.need(rest.demand.shape))]
         if len(self.starts) >= (MOST_RESERVATIONS if len(self.table) <= LARGE else 1) or not left:
             return
-        reserver = Reserver(self._future(), job.id)
+        reserver = Reserver(self._future(), job.id, trusts=job.id not in self.snapshot.late)
         if reserver.make(_counts(left), self._reservation_domain(job, left)):
             if self.head is None:
                 self.head, self._head_has_turn = job, has_turn
             in_order = len(self._reserved) == len(self.starts)  # otherwise this job would overtake a job
             self.starts[job.id] = reserver.starts
+            if reserver.starts is not None and reserver.estimated:
+                self.by_estimates.add(job.id)
             most = len(self.table) // NODES_PER_RESERVATION or int(reserver.idle)
             known = reserver.starts is not None  # otherwise users with less past use might wait forever
             if known and (job.reservation_rank is not None or (in_order and len(self._reserved) < most)):

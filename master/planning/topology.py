@@ -31,12 +31,12 @@ class Topology:
         self._allocations = allocations
         self._by_job: dict[str, list[Allocation]] | None = None
 
-    def counts(self, need: Need, seconds: float | None, within: Mask | None) -> Ints:
+    def counts(self, need: Need, seconds: float | None, within: Mask | None, expected: float | None = None) -> Ints:
         """Return how many tasks fit on each node now beside the reservations for other jobs."""
         counts = self._free_table.counts(need)
         for index in self._ledger.reservations:
             if counts[index]:
-                counts[index] = self._ledger.count(need, index, seconds)
+                counts[index] = self._ledger.count(need, index, seconds, expected)
         if within is not None:
             counts = counts * within
         return counts
@@ -104,7 +104,7 @@ class Topology:
         ever = np.ones(len(names), np.bool_)
         for demand in job.demands:
             need = self._table.need(demand.shape)
-            free = _sums(domain, np.minimum(self.counts(need, job.seconds, None), UNLIMITED >> 8))
+            free = _sums(domain, np.minimum(self.counts(need, job.seconds, None, job.expected), UNLIMITED >> 8))
             now += np.minimum(free, demand.count)
             tight += free
             ever &= _sums(domain, self._table.capacities(need)) >= demand.count

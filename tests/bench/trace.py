@@ -1,6 +1,7 @@
 """10,000 jobs of a shared machine-learning cluster, replayed on a fake clock: Grass, first come first served, and EASY.
 
-    nice .venv/bin/python tests/bench/trace.py [--nodes 50 200 1000] [--jobs 10000] [--limits 1.0] [--seeds 1 2 3]
+    nice .venv/bin/python tests/bench/trace.py [--nodes 50 200 1000] [--jobs 10000] [--seeds 1 2 3]
+        [--limits 1.0] [--estimates 0.5]
 
 The jobs are drawn, not copied, in the manner of what was published about three clusters: Philly (Jeon et al., "Analysis
 of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", ATC 2019), Helios (Hu et al., "Characterization
@@ -39,8 +40,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from grass.model.resources import DEVICE, Resources
+from master.agent.durations import FACTOR
+from master.agent.planner_cache import PlannerCache
 from master.planning.decide import decide
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, Snapshot
+from master.planning.ranking import length_of
 from tests.bench.figures import machine, quantile
 
 GRID = 30.0
@@ -64,6 +68,7 @@ class Job:
     submitted: float
     seconds: float
     limit: float | None
+    estimate: float | None
     tasks: int
     gpu: int
     cpu: int
@@ -76,9 +81,13 @@ class Job:
         return self.tasks * self.gpu / DEVICE
 
 
-def drawn(count: int, nodes: int, load: float, known: float, seed: int) -> list[Job]:
-    """``load``: what the jobs ask for over what there is until the last arrives; ``known``: how many have a limit."""
-    dice = random.Random(seed)
+def drawn(count: int, nodes: int, load: float, known: float, seed: int, spread: float | None) -> list[Job]:
+    """``load``: what the jobs ask for over what there is until the last arrives; ``known``: how many have a limit.
+
+    ``spread``: standard deviation of the logarithm of how much a run differs from the median of earlier runs, from
+    which its estimate comes; None: there are no estimates.
+    """
+    dice, past = random.Random(seed), random.Random(-seed)
     jobs = []
     for number in range(count):
         seconds = min(DAY, max(GRID, dice.lognormvariate(np.log(23 * MINUTE), 1.922)))
@@ -87,10 +96,13 @@ def drawn(count: int, nodes: int, load: float, known: float, seed: int) -> list[
         gpu = int(wide / tasks * DEVICE)
         wanted = seconds * dice.uniform(1.0, 3.0)
         limit = ROUND_LIMITS[bisect_left(ROUND_LIMITS, wanted)] if dice.random() < known else None
+        estimate = None
+        if spread is not None and limit is None:
+            estimate = length_of(FACTOR * seconds * past.lognormvariate(0.0, spread))
         user = f"user{dice.randrange(5)}" if dice.random() < 0.77 else f"user{dice.randrange(5, 100)}"
         cpu = int(dice.choice([2, 4, 8, 12]) * gpu)
         memory = dice.choice([16, 32, 64, 96]) * gpu // DEVICE
-        jobs.append(Job(number, user, 0.0, seconds, limit, tasks, gpu, cpu, memory))
+        jobs.append(Job(number, user, 0.0, seconds, limit, estimate, tasks, gpu, cpu, memory))
     asked = sum(job.seconds * job.gpus for job in jobs)
     pace = asked / (nodes * GPUS * load) / count
     now = 0.0
@@ -226,6 +238,7 @@ class Grass:
         self.queued: dict[int, QueuedJob] = {}
         self.usage: defaultdict[str, float] = defaultdict(float)
         self.promised: dict[str, int] = {}
+        self.cache = PlannerCache()
         self.then = 0.0
         self.spent: list[float] = []
 
@@ -240,19 +253,24 @@ class Grass:
         held = []
         for mine in self.held.values():
             held += mine
-        view = Snapshot(self.nodes, [self._queued(job) for job in queue], held, self.usage, now=now)
+        view = Snapshot(
+            self.nodes, [self._queued(job) for job in queue], held, self.usage, now=now, late=self._late(now)
+        )
         begun = time.perf_counter()
         plan = decide(view)
         self.spent.append(time.perf_counter() - begun)
         self._promise(plan.reserved, waiting)
+        placed = {placement.job for placement in plan.placements}
+        self.cache.expect({job: at for job, at in plan.estimated.items() if job not in placed}, now)
         started = []
         for placement in plan.placements:
             job = waiting[placement.job]
             shape = self._shape(job)
             ends = None if job.limit is None else now + job.limit
-            mine = Allocation(
-                placement.job, job.user, "t", placement.node, placement.count, shape, placement.devices, ends=ends
-            )
+            expected = None if job.estimate is None else now + job.estimate
+            devices = placement.devices
+            mine = Allocation(placement.job, job.user, "t", placement.node, placement.count, shape, devices, ends=ends)
+            mine = replace(mine, expected=expected)
             if job.number not in self.held:
                 started.append(job)
                 self.held[job.number] = []
@@ -269,10 +287,15 @@ class Grass:
                 number = waiting[job].number
                 self.queued[number] = replace(self.queued[number], reservation_rank=self.promised.get(job))
 
+    def _late(self, now: float) -> list[str]:
+        return [job for job, at in self.cache.starts.items() if at <= now]
+
     def _queued(self, job: Job) -> QueuedJob:
         if job.number not in self.queued:
             demand = Demand("t", job.tasks, self._shape(job), gang=job.tasks > 1)
-            self.queued[job.number] = QueuedJob(f"j{job.number:05}", job.user, job.number, (demand,), seconds=job.limit)
+            self.queued[job.number] = QueuedJob(
+                *(f"j{job.number:05}", job.user, job.number, (demand,)), seconds=job.limit, expected=job.estimate
+            )
         return self.queued[job.number]
 
     def _shape(self, job: Job) -> Shape:
@@ -380,6 +403,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--load", type=float, help="offered load (default: what keeps that many nodes busy)")
     parser.add_argument("--limits", type=float, default=1.0, help="how many of the jobs have a limit (default: all)")
+    parser.add_argument(
+        "--estimates", type=float, help="jobs without a limit have estimates; the logarithms of run times vary by this"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     options = parser.parse_args()
     print(f"[{machine()}] {options.jobs} jobs, seeds {options.seeds}, {options.limits:.0%} have a time limit")
@@ -388,7 +414,7 @@ def main() -> None:
         print(
             f"{nodes} nodes, {nodes * GPUS} GPUs, offered load {load}: median (least … most) of the seeds", flush=True
         )
-        traces = [drawn(options.jobs, nodes, load, options.limits, seed) for seed in options.seeds]
+        traces = [drawn(options.jobs, nodes, load, options.limits, seed, options.estimates) for seed in options.seeds]
         for name, make in (("first come", FirstCome), ("EASY", Easy), ("Grass", Grass)):
             _report(name, [replayed(jobs, nodes, make) for jobs in traces])
 

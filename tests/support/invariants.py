@@ -123,7 +123,7 @@ def check_cache(cluster: Cluster) -> None:
         if name in cache.nodes and name not in cache.stale_nodes:
             assert cache.nodes[name] == node_of(node), f"the planner is shown an old {name}"
         for key, launch in node.launches.items():
-            shown = sum(one.count for one, _ in cache.allocations.get((name, key), []))
+            shown = sum(one.count for one, _, _ in cache.allocations.get((name, key), []))
             stale = (name, key) in cache.stale_launches or name in cache.stale_nodes or name not in cache.nodes
             assert stale or shown == launch.width, f"{name} {key}: {shown} shown of {launch.width}"
     for job_id, queued in cache.queue.items():

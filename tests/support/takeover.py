@@ -14,6 +14,7 @@ FORGOTTEN = {
     JobRun: {"job", "components", "nodes", "published", "position", "stop_grace", "warnings"},
     ComponentRun: {
         "mean",
+        "samples",
         "setbacks",
         "below",
         "released",

@@ -156,10 +156,10 @@ class SimulatedNode:
         """Return whether it has an attempt that has not started."""
         return key in self.desired and key not in self.running and key not in self.ended
 
-    def end(self, key: str, wall: float, **how: Any) -> dict[str, Any]:
+    def end(self, key: str, wall: float, seconds: float = 1, **how: Any) -> dict[str, Any]:
         self.running.pop(key, None)
         self.ended.add(key)
-        event = {"key": key, "event": "ended", "code": 0, "signal": None, "reason": None, "started": wall - 1}
+        event = {"key": key, "event": "ended", "code": 0, "signal": None, "reason": None, "started": wall - seconds}
         return {**event, "at": wall, "sizes": {"stdout": 0, "stderr": 0}, **how}
 
 
@@ -321,7 +321,7 @@ class World:
         return job_id
 
     def end(self, key: str, **how: Any) -> None:
-        """End the attempt: ``code=1``, ``signal=9``, or with a ``reason``."""
+        """End the attempt: ``code=1``, ``signal=9``, or with a ``reason``; it has run for ``seconds``."""
         node = next(node for node in self.nodes.values() if key in node.running or node.waits(key))
         node.store.report([report("tasks", {"events": [node.end(key, self.wall, **how)]})])
         self.run()

@@ -229,6 +229,44 @@ def test_a_gang_is_kept_the_nodes_that_are_free_together_first_and_only_those() 
     assert where(nodes, job(1, tasks(2, 4, gang=True)), job(2, tasks(1, 4), seconds=1.0), held=soon) == {}
 
 
+def test_without_time_limits_estimates_say_what_fits_before_a_reservation() -> None:
+    nodes, wide = [node("n1", used=3)], job(1, tasks(cpu=4))
+    held = (runs("a", "n1", 3, expected=100.0),)
+    assert where(nodes, wide, job(2, tasks(), expected=100.0), held=held) == {"j2@n1": 1}
+    assert where(nodes, wide, job(2, tasks(), expected=101.0), held=held) == {}
+    assert where(nodes, wide, job(2, tasks()), held=held) == {}
+    assert where(nodes, wide, job(2, tasks(), seconds=101.0, expected=9.0), held=held) == {}
+    plan = decide(Snapshot(nodes, [wide], held))
+    reason = plan.waiting["j1", "t"]
+    assert plan.estimated == {"j1": 100.0} and reason.details["starts_about"] == 100.0
+    assert "starts_in" not in reason.details
+    assert reason.message.endswith("would start in about 1m40s, by how long tasks took before")
+
+
+def test_what_an_estimate_gave_does_not_count_for_a_job_that_is_late_nor_after_it_has_passed() -> None:
+    nodes, queue = [node("n1", used=3)], (job(1, tasks(cpu=4)), job(2, tasks(), expected=1.0))
+    held = (runs("a", "n1", 3, expected=100.0),)
+    assert where(nodes, *queue, held=held) == {"j2@n1": 1}
+    assert where(nodes, *queue, held=held, late=["j1"]) == {}
+    assert where(nodes, *queue, held=held, now=100.0) == {}
+    assert decide(Snapshot(nodes, queue, held, late=["j1"])).estimated["j1"] is None
+
+
+def test_a_start_that_time_limits_promise_is_not_delayed_by_a_wrong_estimate() -> None:
+    nodes, queue = [node("n1", used=3)], (job(1, tasks(cpu=4)), job(2, tasks(), expected=1.0))
+    assert where(nodes, *queue, held=(runs("a", "n1", 3, ends=100.0),)) == {}
+    plan = decide(Snapshot(nodes, queue, (runs("a", "n1", 3, ends=100.0),)))
+    assert plan.estimated["j1"] is None and plan.waiting["j1", "t"].details["starts_in"] == 100.0
+
+
+def test_under_the_job_limit_a_job_that_is_expected_to_be_gone_leaves_the_first_one_its_turn() -> None:
+    nodes, wide = [node("n1", used=3)], job(1, tasks(cpu=4))
+    held = (runs("a", "n1", 3, expected=100.0),)
+    for expected, found in ((100.0, {"j2@n1": 1}), (101.0, {}), (None, {})):
+        queue = wide, job(2, tasks(), expected=expected)
+        assert where(nodes, *queue, held=held, job_limit=2, running=1) == found
+
+
 def test_a_gang_is_kept_as_few_nodes_as_possible() -> None:
     nodes, held = [node("n1", 2), node("n2", 4, used=4)], (runs("a", "n2", 4, ends=100.0),)
     assert where(nodes, job(1, tasks(4, gang=True)), job(2, tasks(2)), held=held) == {"j2@n1": 2}
