@@ -63,7 +63,8 @@ def _on_end(job: Job) -> Document | None:
     if on_end is None:
         return None
     command = list(on_end.command) if isinstance(on_end.command, tuple) else on_end.command
-    return _given(webhook=on_end.webhook, secret=on_end.secret, command=command)
+    states = [state.value for state in on_end.states] or None
+    return _given(webhook=on_end.webhook, secret=on_end.secret, command=command, states=states)
 
 
 def component_document(part: Component) -> Document:

@@ -10,6 +10,7 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show, text
 from grass.model.event_kind import EventKind
+from grass.model.lifecycle import JobState
 from grass.model.notify import DEFAULT_KINDS, Notify, OnEnd
 
 MOST_URL = 2_000
@@ -27,6 +28,7 @@ def read_on_end(fields: Fields) -> OnEnd | None:
         webhook=section.read("webhook", webhook, None),
         secret=section.read("secret", secret, None),
         command=section.read("command", values.command, None),
+        states=_states(section),
     )
     if section.intact and found.webhook is None and found.command is None:
         fields.problems.add(section.path, "must have `webhook` or `command`")
@@ -51,6 +53,23 @@ def read_notify(fields: Fields) -> Notify | None:
     if section.intact and found.webhook is None and not found.command:
         fields.problems.add(section.path, "must have `webhook` or `command`")
     section.done()
+    return found
+
+
+def _states(section: Fields) -> tuple[JobState, ...]:
+    found = [section.parsed(path, _state, item, JobState.FAILED) for path, item in section.items("states")]
+    if section.intact and section.has("states") and not found:
+        section.problems.add(section.at("states"), "must name a state; omit it for all")
+    return tuple(dict.fromkeys(found))
+
+
+def _state(value: Any) -> JobState:
+    """Parse the state of an ended job."""
+    found = {state.value: state for state in JobState if state.ended}.get(
+        value.upper() if isinstance(value, str) else ""
+    )
+    if found is None:
+        raise Wrong(f"must be SUCCEEDED, FAILED or STOPPED, got {show(value)}")
     return found
 
 

@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from enum import Enum
 
 from grass.model.event_kind import EventKind
+from grass.model.lifecycle import JobState
 
 
 @dataclass(frozen=True, slots=True)
 class OnEnd:
-    """What happens once a job has ended. ``secret`` signs the body of the webhook. ``command``: run as a job."""
+    """What happens once a job has ended. ``secret`` signs the body of the webhook. ``command``: run as a job.
+
+    ``states``: only after such an end (empty: after each).
+    """
 
     webhook: str | None = None
     secret: str | None = None
     command: str | tuple[str, ...] | None = None
+    states: tuple[JobState, ...] = ()
+
+    def follows(self, state: JobState) -> bool:
+        """Return whether it happens after an end in this state."""
+        return not self.states or state in self.states
 
 
 class OnHang(str, Enum):

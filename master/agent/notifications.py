@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
 from grass.model.names import MAX_NAME
-from grass.model.reasons import ReasonCode
+from grass.model.reasons import Reason, ReasonCode
 from grass.wire.event_record import EventRecord
 from grass.wire.job_record import JobRecord, first_record
 from grass.wire.notification import Notification
@@ -29,7 +29,7 @@ _NAMING = (ReasonCode.BEHIND, ReasonCode.PREEMPTED, ReasonCode.PREEMPTING)
 def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
     """Notify the receiver of a job's ``on_end``. Called once, when the job has ended."""
     on_end = run.job.on_end
-    if on_end is None or on_end.webhook is None:
+    if on_end is None or on_end.webhook is None or not on_end.follows(run.state):
         return
     found = Notification(
         id=f"{run.id}:end",
@@ -44,8 +44,11 @@ def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
 def without_other_jobs(record: JobRecord) -> JobRecord:
     """Return the record without what it waited for: that may name jobs of other users."""
     parts = {name: replace(part, reason=None) for name, part in record.components.items()}
-    reason = None if record.reason is not None and record.reason.code in _NAMING else record.reason
-    return replace(record, reason=reason, components=parts)
+    return replace(record, reason=_own(record.reason), components=parts)
+
+
+def _own(reason: Reason | None) -> Reason | None:
+    return None if reason is not None and reason.code in _NAMING else reason
 
 
 def submit_command(step: Step, run: JobRun) -> JobRun | None:
@@ -70,15 +73,16 @@ def follow_up(run: JobRun) -> Job | None:
     None: there is no command. The command's own end notifies nobody.
     """
     on_end = run.job.on_end
-    if on_end is None or on_end.command is None:
+    if on_end is None or on_end.command is None or not on_end.follows(run.state):
         return None
-    like = next(iter(run.job.components.values()))
+    like, reason = next(iter(run.job.components.values())), _own(run.reason)
     env = {
         **like.env,
         "GRASS_ENDED_JOB": run.name,
         "GRASS_ENDED_JOB_ID": run.id,
         "GRASS_ENDED_STATE": run.state.value,
         "GRASS_ENDED_EXIT_CODE": "" if run.exit_code is None else str(run.exit_code),
+        "GRASS_ENDED_REASON": "" if reason is None else reason.message,
     }
     task = Component(
         "on-end",

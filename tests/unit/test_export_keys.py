@@ -28,6 +28,7 @@ from grass.model.job import (
     Ready,
     RestartOn,
 )
+from grass.model.lifecycle import JobState
 from grass.model.notify import OnEnd, OnHang
 from grass.model.runtime import RuntimeName
 
@@ -66,6 +67,7 @@ OTHERS: dict[str, Any] = {
     "on_end.webhook": "https://example.net/end",
     "on_end.secret": "s",
     "on_end.command": "end",
+    "on_end.states": (JobState.FAILED,),
     "on_hang": OnHang.ACT,
     "read_only_data": True,
     "components.command": "another",

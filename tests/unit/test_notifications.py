@@ -174,6 +174,27 @@ def test_the_command_at_the_end_of_a_job_that_may_only_read_may_only_read_too(re
     assert job is not None and job.read_only_data is read_only
 
 
+@pytest.mark.parametrize(("code", "count"), [(3, 1), (0, 0)])
+def test_who_asks_for_failures_alone_is_told_of_nothing_else(code: int, count: int) -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(job_with(OnEnd("http://example.org/", command="mail", states=(JobState.FAILED,))))
+    world.end("j-1/t.0/1", code=code)
+    assert (len(waiting(world.backend)), len(world.jobs())) == (count, 1 + count)
+
+
+def test_the_body_tells_the_cause_that_the_task_printed() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(job_with(OnEnd("http://example.org/")))
+    error = "ValueError: loss is nan (train.py:41)"
+    reason = {"code": "exit-code", "message": f"ended with exit code 1: {error}", "details": {"error": error}}
+    world.end("j-1/t.0/1", code=1, reason=reason)
+    [found] = waiting(world.backend).values()
+    assert error in found.event.message
+    assert found.record is not None and found.record.reason is not None and error in found.record.reason.message
+
+
 def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end() -> None:
     world = World()
     world.add_node("n1")
@@ -187,6 +208,7 @@ def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end(
         "GRASS_ENDED_JOB_ID": "j-1",
         "GRASS_ENDED_STATE": "FAILED",
         "GRASS_ENDED_EXIT_CODE": "3",
+        "GRASS_ENDED_REASON": "t.0 failed: ended with exit code 3",
     }
     world.end(f"{command['id']}/on-end.0/1")
     assert len(world.jobs()) == 2
@@ -470,6 +492,8 @@ def test_a_job_file_names_a_webhook_or_a_command_and_the_secret_is_not_shown() -
     assert shown is not None and (shown.webhook, shown.secret) == ("https://example.org/x", "[REDACTED]")
     hidden = specification(job, values=False).on_end
     assert hidden is not None and (hidden.webhook, hidden.secret) == ("[REDACTED]", "[REDACTED]")
+    only = parse_job(job_file({"command": "x", "states": ["FAILED", "stopped", "FAILED"]})).job.on_end
+    assert only == OnEnd(command="x", states=(JobState.FAILED, JobState.STOPPED))
     assert parse_job(job_file({"command": ["mail", "me"]})).job.on_end == OnEnd(command=("mail", "me"))
 
 
@@ -485,6 +509,10 @@ def test_a_job_file_names_a_webhook_or_a_command_and_the_secret_is_not_shown() -
         ({"webhook": "http://x/", "secret": "short"}, "on_end.secret"),
         ({"command": "x", "secret": "long enough"}, "on_end.secret"),
         ({"hook": "http://x/"}, "on_end.hook"),
+        ({"command": "x", "states": []}, "on_end.states"),
+        ({"command": "x", "states": "FAILED"}, "on_end.states"),
+        ({"command": "x", "states": ["FAILED", "RUNNING"]}, "on_end.states[1]"),
+        ({"command": "x", "states": [7]}, "on_end.states[0]"),
         ("http://x/", "on_end"),
     ],
 )
