@@ -418,6 +418,18 @@ class Client(
             raise InputError(f"tasks must be a list of names, got {tasks!r}")
         return self._post(path_of("jobs", name, "stop"), {"grace": grace, "tasks": list(tasks or ())}, JOB)
 
+    def signal(self, job: str, signal: str | int, tasks: Sequence[str] = ()) -> list[str]:
+        """Send a signal (``USR1``) to the first process of running tasks. Return their names.
+
+        ``tasks``: only to these (``worker.3``, or ``worker`` for all of a component). Raises ConflictError if none of
+        them runs or an image has no shell, NotFoundError.
+        """
+        from grass.api import task_signal
+
+        if isinstance(tasks, str):
+            raise InputError(f"tasks must be a list of names, got {tasks!r}")
+        return task_signal.send(self, job, task_signal.number_of(signal), tasks)
+
     def delete(self, name: str) -> JobView:
         """Delete a finished job with its logs. Return its last view. Raises ConflictError while it is active,
         NotFoundError."""

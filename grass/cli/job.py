@@ -40,6 +40,7 @@ _LAZY = {
     "exec": "grass.cli.exec:execute",
     "open": "grass.cli.job_open:open_page",
     "stacks": "grass.cli.job_stacks:show_stacks",
+    "signal": "grass.cli.job_signal:send_signal",
     "autoscale": "grass.cli.job_autoscale:show_autoscale",
 }
 
@@ -48,7 +49,7 @@ _SECTIONS = {
     "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
     "Change while it runs": (*_OPERATIONS, "autoscale"),
     "See": ("list", "show", "why", "logs", "results", "compare", "wait", "diff", "usage"),
-    "Inside a job": ("exec", "open", "stacks", "pull"),
+    "Inside a job": ("exec", "open", "stacks", "signal", "pull"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Define `grass job open`: show the web page of a task on this machine. Loaded by ``job``."""
+"""Define `grass job open`: show the web page of a task on this machine. Loaded by ``job``; used by ``notebook``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,21 @@ def open_page(
     over TCP, not only for pages.
     """
     component, index = (None, None) if part is None else (part.component, part.index)
+    show_page(invocation, name, component, index, port=port, local_port=local_port, browser=browser)
+
+
+def show_page(
+    invocation: Invocation,
+    name: str,
+    component: str | None,
+    index: int | None,
+    *,
+    port: str | None = None,
+    local_port: int | None = None,
+    browser: bool = False,
+    path: str = "",
+) -> None:
+    """Forward a page until Ctrl-C, or until its task ends. ``path``: what follows the address."""
     try:
         forwarding = invocation.client().forward(name, component, index, port=port, local_port=local_port or 0)
     except OSError as error:
@@ -37,12 +52,12 @@ def open_page(
         if local_port is None:
             raise InputError(f"no port of this machine can be opened: {reason}") from error
         raise InputError(f"--local-port {local_port}: {reason}; choose another") from error
-    output = invocation.output
+    output, url = invocation.output, forwarding.url + path
     try:
-        page = {"url": forwarding.url, "task": forwarding.task, "node": forwarding.node, "port": forwarding.port}
-        output.record(Result(page, lambda _: [forwarding.url], [forwarding.url]))
+        page = {"url": url, "task": forwarding.task, "node": forwarding.node, "port": forwarding.port}
+        output.record(Result(page, lambda _: [url], [url]))
         output.note(f"port {forwarding.port} of {forwarding.task} on {forwarding.node}; Ctrl-C ends it")
-        if browser and not webbrowser.open(forwarding.url):
+        if browser and not webbrowser.open(url):
             output.warn("no browser was found; open the address yourself")
         forwarding.serve()
         output.note(f"{forwarding.task} has ended")

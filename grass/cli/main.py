@@ -37,6 +37,8 @@ _COMMANDS = {
     "apply": "grass.cli.apply:apply",
     "export": "grass.cli.export:export",
     "run": "grass.cli.run:run",
+    "notebook": "grass.cli.notebook:notebook",
+    "tensorboard": "grass.cli.notebook:tensorboard",
     "queue": "grass.cli.queue:queue",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
@@ -76,6 +78,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("upload", "cp", "sync"), "data push"),
     **dict.fromkeys(("download", "fetch"), "job pull NAME"),
     **dict.fromkeys(("ui", "web"), "dashboard"),
+    **dict.fromkeys(("jupyter", "lab"), "notebook"),
     "version": "--version",
     "help": "--help",
     "crontab": "schedule start FILE",
@@ -84,7 +87,7 @@ _ELSEWHERE = {
 }
 """Words of Slurm, HyperQueue, dstack, docker and others for what has another name here."""
 _SECTIONS = {
-    "Work": ("run", "job", "apply", "export", "schedule", "queue"),
+    "Work": ("run", "job", "notebook", "tensorboard", "apply", "export", "schedule", "queue"),
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "report"),
     "Clusters": ("create", "stop", "start", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),

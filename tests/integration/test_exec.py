@@ -71,6 +71,31 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
     assert run.code == 7
 
 
+def test_a_signal_reaches_the_first_process_of_the_tasks_that_are_named(client: Client) -> None:
+    command = "trap 'echo told >&2; exit 3' USR1; while :; do sleep 0.1; done"
+    client.start(
+        {
+            "name": "told",
+            "components": {"w": {"command": command, "replicas": 2, "resources": {"cpu": 0.1}}},
+            "fail_fast": False,
+        },
+        cwd="/",
+    )
+    wait_until(lambda: all(task.state == "RUNNING" for task in client.tasks("told")), seconds=20)
+    assert client.signal("told", "sigusr1", ["w.1"]) == ["w.1"]
+    wait_until(lambda: client.tasks("told")[1].exit_code == 3, seconds=20)
+    assert client.tasks("told")[0].state == "RUNNING"
+    assert client.signal("told", 12) == ["w.0"]
+    wait_until(lambda: client.tasks("told")[0].signal == 12, seconds=20)
+    with pytest.raises(ConflictError, match="none of these tasks runs now"):
+        client.signal("told", "USR1")
+    with pytest.raises(NotFoundError, match=r"has no component or task w\.9"):
+        client.signal("held", "USR1", ["w.9"])
+    for wrong in ("USR9", "", 400, "-1"):
+        with pytest.raises(InputError, match="is no signal"):
+            client.signal("held", wrong)
+
+
 @pytest.mark.alone
 def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     cluster: LocalCluster, client: Client, tmp_path: Path
@@ -262,6 +287,8 @@ def _read_all(terminal: int, seconds: float) -> bytes:
 
 
 def test_stacks_of_a_running_task_come_from_its_node_and_only_running_tasks_have_some(cluster: LocalCluster) -> None:
+    told = grass(cluster, "job", "signal", "held", "CONT", "w.0")
+    assert (told.returncode, told.stdout) == (0, "held  w.0  CONT\n"), told.stderr
     done = grass(cluster, "job", "stacks", "held", "w")
     assert (done.returncode, done.stderr) == (0, "")
     assert "of 1 task" in done.stdout and "sleep" in done.stdout

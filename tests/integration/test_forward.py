@@ -230,3 +230,85 @@ def test_when_the_task_ends_the_forward_ends_after_its_last_words(client: Client
     with pytest.raises(GrassError):
         client.forward("short")
     forwarding.close()
+
+
+PROGRAM = """#!{python}
+import http.server, os, sys
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write((self.path + " " + os.environ.get("JUPYTER_TOKEN", "none") + " ".join(sys.argv)).encode())
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["GRASS_PORT_PAGE"])), Page).serve_forever()
+"""
+"""Stands for a program with a page: it shows how it was called."""
+
+
+@contextmanager
+def page_of(cluster: LocalCluster, programs: Path, *words: str) -> Iterator[str]:
+    """Yield the address that a command prints, then press Ctrl-C."""
+    path = f"{programs}:{os.environ['PATH']}"
+    with subprocess.Popen(
+        [str(GRASS), *words, "--no-browser", "--cpu", "0.1", "-o", "quiet"],
+        env={**os.environ, "GRASS_HOME": str(cluster.home), "PATH": path},
+        cwd=programs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as run:
+        assert run.stdout is not None
+        yield run.stdout.readline().strip()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(20) == 0
+
+
+def test_a_notebook_is_a_job_that_outlives_its_page_and_a_second_call_opens_it_again(
+    cluster: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    missing = subprocess.run(
+        [str(GRASS), "notebook", "--cpu", "0.1"],
+        env={**os.environ, "GRASS_HOME": str(cluster.home), "PATH": f"{GRASS.parent}:/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert missing.returncode == 2
+    assert "jupyter-lab: not found; install it where the task runs: pip install jupyterlab" in missing.stderr
+    program = tmp_path / "jupyter-lab"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    with page_of(cluster, tmp_path, "notebook", "--idle", "90s") as url:
+        token = url.partition("/lab?token=")[2]
+        shown = get(url).decode()
+        assert len(token) > 30 and shown.startswith(f"/lab?token={token} {token}")
+        assert "shutdown_no_activity_timeout=90" in shown and "cull_idle_timeout=90" in shown
+    first = client.job("notebook")
+    assert first.state == "RUNNING" and first.specification and first.specification.timeout == 12 * 3600
+    with page_of(cluster, tmp_path, "notebook") as again:
+        assert again.endswith(f"/lab?token={token}")
+    assert client.job("notebook").id == first.id
+    assert token not in repr(first)
+    client.stop("notebook")
+    client.wait("notebook", 20)
+
+
+def test_a_board_shows_the_files_of_a_job_and_ends_with_its_page(
+    cluster: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    program = tmp_path / "tensorboard"
+    program.write_text(PROGRAM.format(python=sys.executable))
+    program.chmod(0o755)
+    shown_of = client.start({"name": "shown", "components": {"w": {"command": "true"}}}, cwd="/").id
+    with page_of(cluster, tmp_path, "tensorboard", "shown") as url:
+        assert get(url).decode().endswith(f"--logdir {cluster.home}/clusters/local/data/jobs/{shown_of}")
+    assert client.wait("shown-board", 20).state == "STOPPED"
+    client.start({"name": "other-board", "components": {"w": {"command": "sleep 60"}}}, cwd="/")
+    client.start({"name": "other", "components": {"w": {"command": "true"}}}, cwd="/")
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    command = [str(GRASS), "tensorboard", "other"]
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "job other-board: is active, and was not started by this command" in refused.stderr
+    client.stop("other-board", 0)
