@@ -33,8 +33,10 @@ from grass.model.job import (
     MAX_PRIORITY,
     Component,
     Condition,
+    Container,
     ExitCodes,
     Job,
+    Keep,
     Notice,
     NoticeSignal,
     Ready,
@@ -70,6 +72,7 @@ _NOT_RESOURCES = (
         "cwd",
         "restart",
         "grace",
+        "keep",
         "notice",
         "timeout",
         "output",
@@ -183,6 +186,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         notice=_read_notice(fields),
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
+        keep=_read_keep(fields, resources.memory, container),
         matrix=combinations,
         entries=rows.entries,
         columns=rows.columns,
@@ -204,6 +208,16 @@ def _read_web(fields: Fields, ports: tuple[str, ...]) -> str | None:
         known = f"it has {', '.join(ports)}" if ports else "it has none"
         fields.problems.add(fields.at("web"), f"unknown port `{web}`; {known}")
     return web
+
+
+def _read_keep(fields: Fields, memory: int, container: Container) -> Keep | None:
+    keep = fields.read("keep", values.one_of(Keep), None)
+    if keep is not None and not memory:
+        fields.problems.add(fields.at("keep"), "needs `resources.memory`, which is the most that is kept")
+    if keep is not None and container.shm is not None:
+        why = "cannot be combined with `container.shm`: /dev/shm is limited by `resources.memory` then"
+        fields.problems.add(fields.at("keep"), f"{why}; leave out `container.shm`")
+    return keep
 
 
 def _read_output_limit(fields: Fields) -> int:

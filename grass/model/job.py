@@ -99,6 +99,13 @@ class NoticeSignal(str, Enum):
 LONGEST_NOTICE = 86_400.0
 
 
+class Keep(str, Enum):
+    """What of a task is kept on its node from one attempt to the next."""
+
+    SHM = "shm"
+    """What it has in /dev/shm."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """What a task is told before it is stopped while its job goes on, so that it can save its work.
@@ -246,6 +253,7 @@ class Component:
     web: str | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     checks: str = ""
+    keep: Keep | None = None
     exit_codes: ExitCodes = ExitCodes.SPECIAL
 
     def instructs(self, code: int | None) -> bool:

@@ -40,6 +40,9 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Attempt keys that the node may forget."""
     drop: tuple[str, ...] = ()
     """Launch keys whose job has ended."""
+    let_go: tuple[str, ...] = ()
+    """Tasks (``<job id>/<component>.<index>``) whose memory the node keeps no longer. This is said once. After an
+    hour without an attempt, nodes do so by themselves."""
     addresses: dict[str, str] = {}
     """Job id → the whole text of its addresses file."""
     membership: dict[str, Membership] = {}

@@ -24,6 +24,7 @@ class NodeChange:
     set: dict[str, DesiredAttempt] = field(default_factory=dict)
     remove: dict[str, None] = field(default_factory=dict)
     drop: dict[LaunchKey, None] = field(default_factory=dict)
+    let_go: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     membership: dict[LaunchKey, Membership] = field(default_factory=dict)
 
@@ -48,19 +49,26 @@ class NodeChange:
         self.membership.pop(key, None)
         self.drop[key] = None
 
+    def let_go_of(self, key: str) -> None:
+        """Have the node keep nothing of the task of an attempt any more."""
+        self.let_go[key.rpartition("/")[0]] = None
+
     def wire(self) -> DesiredChange:
         """Return the change as the node reads it."""
         return DesiredChange(
-            {str(key): template for key, template in self.launch.items()},
-            self.set,
-            tuple(self.remove),
-            tuple(map(str, self.drop)),
-            self.addresses,
-            {str(key): membership for key, membership in self.membership.items()},
+            launch={str(key): template for key, template in self.launch.items()},
+            set=self.set,
+            remove=tuple(self.remove),
+            drop=tuple(map(str, self.drop)),
+            let_go=tuple(self.let_go),
+            addresses=self.addresses,
+            membership={str(key): membership for key, membership in self.membership.items()},
         )
 
     def __bool__(self) -> bool:
-        return bool(self.launch or self.set or self.remove or self.drop or self.addresses or self.membership)
+        return bool(
+            self.launch or self.set or self.remove or self.drop or self.let_go or self.addresses or self.membership
+        )
 
 
 def desired_attempt(task: TaskRecord, grace: float | None, notice: str = "") -> DesiredAttempt:

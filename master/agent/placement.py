@@ -215,6 +215,8 @@ def _assign_one(
     if task.state is TaskState.LOST:
         _replace(step, run, component, index, task)
     component.move(task, TaskState.ASSIGNED)
+    if component.spec.keep is not None and task.node not in (None, node.name) and task.node in step.cluster.nodes:
+        step.changes.of_node(task.node).let_go_of(run.attempt(component, index, task))
     step.cluster.seq += 1
     task.attempt += 1
     task.node, task.seq, task.preempted = node.name, step.cluster.seq, None

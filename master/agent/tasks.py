@@ -256,6 +256,8 @@ def _ended(
         _apply_end(step, run, component, index, task, event, at_fault=at_fault)
     if started is not None and task.state is TaskState.SUCCEEDED:
         component.sample(max(0.0, event.at - started))
+    if component.spec.keep is not None and (task.released or task.state.ended):
+        step.changes.of_node(node.name).let_go_of(event.key)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)

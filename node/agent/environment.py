@@ -88,6 +88,8 @@ def launch(
         awaited = tuple(template.awaited.values())
         plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
         plain = plain._replace(cpu=component.resources.cpu, memory=component.resources.memory)
+    if component.keep is not None:
+        plain = plain._replace(keep=component.resources.memory)
     if not runtime.contained:
         return plain._replace(argv=with_settings(plain.argv, dict(component.process), own))
     if config.node.kubernetes is not None:

@@ -302,6 +302,8 @@ class NodeAgent:
             self._idle_hosts.look()
         if change.membership or change.addresses:
             self._tell_pods({*change.addresses, *(LaunchKey.parse(name).job_id for name in change.membership)})
+        if change.let_go:
+            self._starts.let_go(change.let_go)
         if change.drop:
             self._starts.drop(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})

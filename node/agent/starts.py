@@ -156,6 +156,10 @@ class Starts:
         if gone:
             self._runtime.drop(gone)
 
+    def let_go(self, tasks: Iterable[str]) -> None:
+        """Remove what is kept of tasks that do not start here again."""
+        self._runtime.let_go(tasks)
+
     def start(
         self, keys: Iterable[str], entries: Mapping[str, DesiredAttempt], launches: Mapping[str, LaunchTemplate]
     ) -> dict[str, Reason]:

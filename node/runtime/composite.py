@@ -49,6 +49,11 @@ class CompositeRuntime:
         for runtime in self._runtimes.values():
             runtime.drop(gone)
 
+    def let_go(self, tasks: Iterable[str]) -> None:
+        gone = list(tasks)
+        for runtime in self._runtimes.values():
+            runtime.let_go(gone)
+
     def start(self, starts: list[Start]) -> None:
         by_runtime: dict[str, list[Start]] = {}
         for start in starts:

@@ -22,6 +22,7 @@ from node.runtime.frames import WireReason
 from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
 from node.runtime.journal_entries import end_entry, main_end_entry, stop_entry
+from node.runtime.kept_memory import KeptMemory
 from node.runtime.segments import Segments
 from node.runtime.shared_memory import SharedMemory
 from node.runtime.shepherd_messages import Spent
@@ -58,7 +59,10 @@ class Endings:
         timers: Timers,
         selector: selectors.BaseSelector,
         note: Callable[[Attempt], None],
+        kept: KeptMemory,
+        keeps: Callable[[Attempt], int],
     ) -> None:
+        """``kept``: what is kept of ended attempts. ``keeps``: how many bytes of an attempt may be, at most."""
         self._journal = journal
         self._folders = folders
         self._keeper = keeper
@@ -69,7 +73,8 @@ class Endings:
         """Called with pid and status, as from wait(), of each reaped child that is not an attempt's first process."""
         self.on_end: Callable[[Attempt], None] = lambda *_: None
         """Called with each attempt that was spawned, before its end is in the journal."""
-        self.memory = SharedMemory()
+        self.memory = SharedMemory(kept)
+        self._keeps = keeps
         self.segments = Segments()
         self.mains: dict[int, Attempt] = {}
 
@@ -188,6 +193,8 @@ class Endings:
             attempt.pidfd = None
         attempt.env = {}
         self._journal.add(end_entry(attempt))
+        if most := self._keeps(attempt):
+            self.memory.keep(attempt.key, most)
         if self.memory.owners:
             self.memory.release([attempt.key])
         self._note(attempt)

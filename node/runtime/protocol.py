@@ -59,6 +59,8 @@ class Launch(NamedTuple):
     """In a namespace of Kubernetes: how many tasks of its gang are there; 0: it is of none."""
     gpu: GpuNeed = ANY_GPU
     """In a namespace of Kubernetes: which GPUs its machine must have, if it gets some."""
+    keep: int = 0
+    """Bytes in /dev/shm that are kept of a task for its next attempt here, at most. 0: nothing is kept."""
 
 
 class Start(NamedTuple):
@@ -146,7 +148,13 @@ class Runtime(Protocol):
         that wait (with width 0 none of them starts)."""
         ...
 
-    def drop(self, launches: Iterable[str]) -> None: ...
+    def drop(self, launches: Iterable[str]) -> None:
+        """Forget launches whose attempts have ended, and remove what is kept of them."""
+        ...
+
+    def let_go(self, tasks: Iterable[str]) -> None:
+        """Remove what is kept of tasks (``<job id>/<component>.<index>``) that do not start here again."""
+        ...
 
     def start(self, starts: list[Start]) -> None:
         """Start attempts in this order, within the width of their launch. Known attempts are ignored, except for what a

@@ -11,9 +11,10 @@ import selectors
 from collections.abc import Callable
 
 from grass.system import clock
+from node.runtime import segment_files
 from node.runtime.timers import Timers
 
-FOLDER = b"/dev/shm"
+FOLDER = segment_files.FOLDER.encode()
 _IN_CREATE = 0x100
 SOON = 0.003
 """Seconds after its creation by which a segment is mapped."""

@@ -1,7 +1,8 @@
 """Segments of attempts in /dev/shm: records their owners, and removes segments that ended attempts left.
 
 A segment outlives its processes, so those of killed tasks would stay until the next boot. A segment is removed only if
-a process of the attempt's own group was seen to map it, and only while no process of this user maps it. Used by
+a process of the attempt's own group was seen to map it, and only while no process of this user maps it. Where the
+component of the attempt keeps its memory, segments stay for the next attempt of the task (``kept_memory``). Used by
 ``endings``.
 """
 
@@ -12,17 +13,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from node.runtime import proc
+from node.runtime.kept_memory import KeptMemory
+from node.runtime.segment_files import FOLDER, mapped, unmapped
 
-FOLDER = "/dev/shm"
-_PREFIX = FOLDER.encode() + b"/"
 _LOOKS = 7
 """A segment that no attempt mapped during so many scans belongs to another program."""
 
 
 class SharedMemory:
-    """Remembers the attempt of each segment. For one thread."""
+    """Remembers the attempt of each segment. For one thread. ``kept``: what ended attempts left."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptMemory) -> None:
+        self.kept = kept
         self._owner: dict[str, str] = {}
         self._looks: dict[str, int] = {}
 
@@ -37,11 +39,18 @@ class SharedMemory:
         for name in fresh:
             self._looks[name] = self._looks.get(name, 0) + 1
         for pid in proc.processes():
-            mapped = _mapped(pid).intersection(fresh)
-            stat = proc.stat(pid) if mapped else None
+            here = mapped(pid).intersection(fresh)
+            stat = proc.stat(pid) if here else None
             key = groups.get(stat.group) if stat else None
             if key:
-                self._owner.update(dict.fromkeys(mapped, key))
+                self._owner.update(dict.fromkeys(here, key))
+
+    def keep(self, key: str, most: int) -> None:
+        """Keep the segments of an ended attempt for the next one of its task, if they have at most ``most`` bytes."""
+        mine = {name for name, owner in self._owner.items() if owner == key}
+        if self.kept.keep(key, mine, most):
+            for name in mine:
+                del self._owner[name]
 
     def release(self, keys: Iterable[str]) -> None:
         """Remove the unmapped segments of these ended attempts."""
@@ -49,14 +58,10 @@ class SharedMemory:
         names = {name for name, key in self._owner.items() if key in ended}
         if not names:
             return
-        for pid in proc.processes():
-            names -= _mapped(pid)
-        for name in names:
+        for name in unmapped(names):
             self._owner.pop(name)
-            try:
+            with suppress(OSError):
                 os.unlink(f"{FOLDER}/{name}")  # noqa: PTH108
-            except OSError:
-                continue
 
     @property
     def owners(self) -> set[str]:
@@ -72,11 +77,3 @@ def _ours() -> set[str]:
                 if entry.stat(follow_symlinks=False).st_uid == os.getuid():
                     names.add(entry.name)
     return names
-
-
-def _mapped(pid: int) -> set[str]:
-    maps = proc.read(f"/proc/{pid}/maps")
-    if _PREFIX not in maps:
-        return set()
-    paths = (line.split(None, 5)[-1] for line in maps.split(b"\n") if _PREFIX in line)
-    return {os.fsdecode(path[len(_PREFIX) :].split(b"/")[0]) for path in paths if path.startswith(_PREFIX)}

@@ -19,6 +19,7 @@ import sys
 from collections import deque
 
 from grass import trace
+from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.node_config import NodeHome
 from grass.system import clock, process_memory
@@ -32,6 +33,7 @@ from node.runtime.isolation.service import IsolationService
 from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.journal import Journal, replay
 from node.runtime.journal_entries import ForgetEntry, IntentEntry, spawn_entries
+from node.runtime.kept_memory import KeptMemory
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.segment_watch import SegmentWatch
 from node.runtime.server import Client, Server
@@ -41,7 +43,9 @@ from node.runtime.shepherd_messages import (
     AttemptList,
     DropLaunches,
     ForgetAttempts,
+    KeepMemory,
     LaunchLimits,
+    LetGo,
     ListAttempts,
     NewAttempt,
     Ping,
@@ -85,6 +89,8 @@ class Shepherd:
         self._timers = Timers()
         self._launches: dict[str, ProcessLaunch] = {}
         self._bounds: dict[str, LaunchLimits] = {}
+        self._kept: dict[str, int] = {}
+        """Launch → bytes in /dev/shm that are kept of each task."""
         self._limits = ParallelismLimits()
         self._queue: deque[str] = deque()
         """Keys of attempts to spawn now."""
@@ -99,14 +105,17 @@ class Shepherd:
         self._attempts = adopt(replay(path), keeper, clock.boot_id(), self._folders, isolated=isolated)
         self._journal = Journal(path, clock.boot_id(), keeper.guard)
         self._journal.rewrite(self._attempts.values())
-        self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
+        memory = KeptMemory(config.node_dir / "kept-memory.json")
+        self._endings = Endings(
+            self._journal, self._folders, keeper, self._timers, self._selector, self._note, memory, self._keeps
+        )
         self._segments = SegmentWatch(self._timers, self._selector, self._endings.look_at_memory)
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
         self._tasks: IsolatedTasks | None = None
         if limits is not None:
             found = self._attempts.values()
             self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, lock, limits, found)
-            self._endings.on_end = self._tasks.end
+            self._endings.on_end = self._end_isolated
         for attempt in list(self._attempts.values()):
             if attempt.ended is None:
                 self._limits.add_running(attempt.launch, attempt.key)
@@ -128,6 +137,7 @@ class Shepherd:
             self._timers.run(clock.steady())
             self._publish()
         self._server.close()
+        self._endings.memory.kept.end()
         self._journal.sync()
         return 0
 
@@ -170,6 +180,9 @@ class Shepherd:
         mains = self._endings.mains.values()
         self._endings.stop([(each, min(grace, self._grace(each)), _STOPPED) for each in mains])
 
+    def _keeps(self, attempt: Attempt) -> int:
+        return 0 if self._ending else self._kept.get(attempt.launch, 0)
+
     def _grace(self, attempt: Attempt) -> float:
         launch = self._launches.get(attempt.launch)
         return launch.grace if launch else LONGEST_GRACE
@@ -178,10 +191,10 @@ class Shepherd:
 
     def _on_request(self, client: Client, request: Request) -> None:
         match request:
-            case ProcessLaunch():
+            case ProcessLaunch() | LaunchLimits() | KeepMemory():
                 self._define(request)
-            case LaunchLimits():
-                self._bounds[request.name] = request
+            case LetGo(tasks):
+                self._let_go(tasks)
             case DropLaunches(names):
                 self._drop(names)
             case StartAttempts(starts):
@@ -200,15 +213,32 @@ class Shepherd:
             case _:
                 log.warning("ignored a request, because no users are isolated: %.200r", request)
 
-    def _define(self, launch: ProcessLaunch) -> None:
-        self._launches[launch.name] = launch
-        self._queue += self._limits.set_width(launch.name, launch.width)
+    def _define(self, launch: ProcessLaunch | LaunchLimits | KeepMemory) -> None:
+        match launch:
+            case ProcessLaunch():
+                self._launches[launch.name] = launch
+                self._queue += self._limits.set_width(launch.name, launch.width)
+            case LaunchLimits():
+                self._bounds[launch.name] = launch
+            case KeepMemory(name, most):
+                self._kept[name] = most
+            case _:
+                assert_never(launch)
+
+    def _let_go(self, tasks: list[str]) -> None:
+        self._endings.memory.kept.let_go(tasks)
+        if self._tasks:
+            self._tasks.let_go(tasks)
 
     def _drop(self, names: list[str]) -> None:
         for name in names:
             self._launches.pop(name, None)
             self._bounds.pop(name, None)
             self._limits.drop(name)
+            if self._kept.pop(name, 0):
+                self._endings.memory.kept.drop(name)
+                if self._tasks:
+                    self._tasks.drop(name)
 
     def _on_gone(self, client: Client) -> None:
         if self._isolation:
@@ -285,6 +315,10 @@ class Shepherd:
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
+    def _end_isolated(self, attempt: Attempt) -> None:
+        assert self._tasks is not None
+        self._tasks.end(attempt, keep=self._keeps(attempt) > 0)
+
     def _prepare_soon(self) -> None:
         if not self._preparing:
             self._preparing = True
@@ -311,6 +345,7 @@ class Shepherd:
             self._tasks.end_bombs()
             self._tasks.mending.look()
             self._tasks.sweep(self._endings.mains.values())
+            self._tasks.expire()
         if self._upkeep.round():
             self._keep_house_soon()
 

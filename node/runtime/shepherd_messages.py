@@ -44,8 +44,22 @@ class LaunchLimits(NamedTuple):
 UNLIMITED = LaunchLimits("", 0, 0)
 
 
+class KeepMemory(NamedTuple):
+    """Keep what ended attempts of a launch have in /dev/shm for the next ones, until the launch is dropped."""
+
+    name: str
+    most: int
+    """Bytes of each task."""
+
+
+class LetGo(NamedTuple):
+    """Remove what is kept of tasks (``<job id>/<component>.<index>``)."""
+
+    tasks: list[str]
+
+
 class DropLaunches(NamedTuple):
-    """Forget launches."""
+    """Forget launches, and remove what is kept of them."""
 
     names: list[str]
 
@@ -218,6 +232,8 @@ ServiceRequest = RunBeside | SignalBeside | KillBeside | RemoveScratch | RemoveJ
 Request = (
     ProcessLaunch
     | LaunchLimits
+    | KeepMemory
+    | LetGo
     | DropLaunches
     | StartAttempts
     | StopAttempts
@@ -232,6 +248,8 @@ Reply = AttemptList | AttemptEvents | Pong | RunsBeside | EndedBeside | Account 
 _REQUESTS: dict[str, type[Request]] = {
     "launch": ProcessLaunch,
     "limits": LaunchLimits,
+    "keep": KeepMemory,
+    "let_go": LetGo,
     "drop": DropLaunches,
     "start": StartAttempts,
     "stop": StopAttempts,
@@ -278,6 +296,8 @@ def unpack_request(message: Message) -> Request | None:
             case (
                 ProcessLaunch(str())
                 | LaunchLimits(str(), int(), int())
+                | KeepMemory(str(), int())
+                | LetGo(list())
                 | DropLaunches(list())
                 | ForgetAttempts(list())
                 | Ping()

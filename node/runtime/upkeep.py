@@ -43,6 +43,7 @@ class Upkeep:
         self._endings.look_at_memory()
         running = {attempt.key for attempt in mains.values()}
         memory.release(memory.owners - running)
+        memory.kept.expire(running)
         for key in self._endings.segments.owners - running:
             self._endings.segments.release(key)
         strays = self._end_strays()
@@ -50,7 +51,7 @@ class Upkeep:
         self._journal.sync()
         if self._journal.long:
             self._journal.rewrite(self._attempts.values())
-        return strays or bool(mains)
+        return strays or bool(mains) or bool(memory.kept)
 
     def _end_strays(self) -> bool:
         """Kill processes that left the group of an ended attempt. Return whether there may be more.

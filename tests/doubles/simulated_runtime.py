@@ -41,6 +41,8 @@ class SimulatedRuntime:
         self._attempts: dict[str, Observed] = {}
         self._ends: list[tuple[float, int, str, int | None, int | None]] = []
         self._count = 0
+        self.gone: list[str] = []
+        """Tasks of which nothing is kept any more."""
         self._news: list[RuntimeEvent] = [Listed([])]
         self._wake = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -51,6 +53,9 @@ class SimulatedRuntime:
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
             self._limits.drop(name)
+
+    def let_go(self, tasks: Iterable[str]) -> None:
+        self.gone += tasks
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:

@@ -28,6 +28,7 @@ from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege, processes
 from node.runtime.isolation.accounts import Accounts
+from node.runtime.isolation.shared_objects import MARK
 from node.runtime.isolation.starters import KEPT
 from node.runtime.isolation.visible_files import PROBE_USER, folders_of
 from node.runtime.process.beside import OfShepherd
@@ -81,12 +82,13 @@ def start(
     read_only: bool = False,
     cpu: int = 0,
     memory: int = 0,
+    keep: int = 0,
     **env: str,
 ) -> None:
     job_id = key.partition("/")[0]
     output = str(shepherd.config.data_dir / "jobs" / job_id)
     command = ["/bin/sh", "-c", f"exec 2>&1; {script}"]
-    limits = {"cpu": cpu, "memory": memory}
+    limits = {"cpu": cpu, "memory": memory, "keep": keep}
     shepherd.launch(key, command, user=user, read_only_data=read_only, **limits, GRASS_OUTPUT=output, **env)
     shepherd.start(key, key)
 
@@ -132,6 +134,29 @@ def test_codes_and_signals_are_those_of_the_task(shepherd: ShepherdRun) -> None:
     shepherd.start("nobody", "ends/a.4/1")
     reason = shepherd.ended("ends/a.4/1").reason
     assert reason is not None and reason.message == "cannot start: '' cannot have an account on this node"
+
+
+def test_memory_of_an_isolated_task_is_there_for_its_next_attempt_until_it_is_let_go(shepherd: ShepherdRun) -> None:
+    def attempt(key: str) -> list[str]:
+        shepherd.launch("kept/a", ["/bin/sh", "-c", "cat /dev/shm/x; echo kept > /dev/shm/x"], user="ann", keep=1 << 20)
+        shepherd.start("kept/a", key)
+        shepherd.ended(key)
+        printed = shepherd.stdout(key).splitlines()
+        shepherd.runtime.forget([key])
+        ask(shepherd.config.socket("shepherd"), RemoveScratch([key]))
+        for name in ("stdout", "stderr"):
+            shepherd.path(key, name).unlink()
+        return printed
+
+    folder = shepherd.path("kept/a.0/1", "stdout").parent
+    assert attempt("kept/a.0/1") == []
+    assert attempt("kept/a.0/2") == ["kept"]
+    wait_until(lambda: [each.name for each in folder.iterdir()] == [MARK], 10, "only the mark to be left of attempts")
+    shepherd.runtime.let_go(["kept/a.0"])
+    wait_until(lambda: not folder.exists(), 10, "the folder of the job to go")
+    assert attempt("kept/a.0/3") == []
+    shepherd.runtime.drop(["kept/a"])
+    wait_until(lambda: not folder.exists(), 10, "the folder of the job to go")
 
 
 def test_the_fifth_user_of_four_ids_is_told_so(shepherd: ShepherdRun) -> None:

@@ -141,10 +141,11 @@ class ShepherdRun:
         read_only_data: bool = False,
         cpu: int = 0,
         memory: int = 0,
+        keep: int = 0,
         **env: str,
     ) -> None:
         launch = Launch(argv, {**ENV, **env}, cwd, grace, user=user, read_only_data=read_only_data)
-        launch = launch._replace(cpu=cpu, memory=memory)
+        launch = launch._replace(cpu=cpu, memory=memory, keep=keep)
         self.runtime.define({name: launch})
 
     def start(self, launch: str, *keys: str, **env: str) -> None:

@@ -62,6 +62,8 @@ class SimulatedNode:
     running: dict[str, int] = field(default_factory=dict)
     stopping: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    let_go: list[str] = field(default_factory=list)
+    """Tasks of which it need not keep memory any more."""
     cursor: str = "0-0"
     devices: list[dict[str, Any]] = field(default_factory=list)
     """Devices as in the node's hello: id, name, memory."""
@@ -113,6 +115,7 @@ class SimulatedNode:
                 continue
             self.launch.update(change.launch)
             self.desired.update(change.set)
+            self.let_go += change.let_go
             for key in change.remove:
                 self.desired.pop(key, None)
                 if self.running.pop(key, None) is not None:

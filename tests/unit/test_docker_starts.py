@@ -16,6 +16,7 @@ from grass.node_config import NodeConfig, NodeHome
 from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
+from node.runtime.docker.kept_memory import KeptFolders
 from node.runtime.docker.starts import LaterError, Made, Starts
 from node.runtime.protocol import Launch, RuntimeEvent, Start, Waiting
 from node.runtime.reactor import Reactor
@@ -31,7 +32,9 @@ class Loop:
         self.config = NodeHome("lab", "local", str(home), str(home), node=NodeConfig(name="n1"))
         self.reactor = Reactor()
         engine = Engine(str(home / "no.sock"))
-        self.starts = Starts(self.config, engine, Folders(str(home / "attempts")), self.reactor, None)
+        self.starts = Starts(
+            self.config, engine, Folders(str(home / "attempts")), self.reactor, None, KeptFolders(self.config)
+        )
         self.made: list[Made] = []
         self.events: list[RuntimeEvent] = []
 

@@ -246,3 +246,9 @@ def test_a_process_may_have_several_nodes(config: NodeHome) -> None:
         keys = first.start("short", 0), second.start("short", 1)
         assert [first.event(keys[0], Ended).code, second.event(keys[1], Ended).code] == [3, 3]
         assert (first.machine.known, second.machine.known) == ({keys[0]}, {keys[1]})
+
+
+def test_the_runtime_is_told_of_which_tasks_it_keeps_nothing(node: Node) -> None:
+    node.event(node.start("short"), Ended)
+    node.change(DesiredChange(let_go=("j-1/short.0",)))
+    node.wait(lambda: node.runtime.gone == ["j-1/short.0"])

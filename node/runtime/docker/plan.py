@@ -21,7 +21,9 @@ from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
 from node.runtime.docker import share
 from node.runtime.docker.engine_json import Answer, Request
+from node.runtime.docker.kept_memory import folder_of
 from node.runtime.protocol import Launch, Start
+from node.runtime.segment_files import FOLDER
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
@@ -191,6 +193,8 @@ def _mounts(config: NodeHome, start: Start, launch: Launch, scratch: str) -> Ite
     if "GRASS_API" in launch.env:  # the folder: the socket in it is new after each restart of the node-agent
         api = os.path.dirname(launch.env["GRASS_API"])  # noqa: PTH120
         yield share.bind(api, api, True)
+    if launch.keep:
+        yield share.bind(str(folder_of(config, start.key)), FOLDER, False)
     mounts = launch.container.mounts
     kind = mount_of(config.data_dir).kind if any(each.shared for each in mounts) else ""
     for each in mounts:

@@ -26,6 +26,7 @@ from node.runtime.docker.ends import Ends
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.event_stream import EventStream
+from node.runtime.docker.kept_memory import KeptFolders
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
 from node.runtime.fork_bombs import ForkBombs, why_killed
 from node.runtime.parallelism import ParallelismLimits
@@ -38,6 +39,8 @@ _RETRY = 2.0
 """Seconds until the next try of a start that needs what is not available at the moment, such as its image."""
 _LOOK = 1.0
 """Seconds between two looks for fork bombs, while containers run."""
+_EXPIRE = 600.0
+"""Seconds between two looks for memory that is kept for nobody."""
 _CLOSING = 0.5
 """Seconds within which this process learns that the engine closed the stream of events."""
 _ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
@@ -76,11 +79,13 @@ class DockerRuntime:
         self._events = EventStream(
             engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died, self._on_killed
         )
-        self._starts = Starts(config, engine, folders, self._reactor, images)
+        self._kept = KeptFolders(config)
+        self._starts = Starts(config, engine, folders, self._reactor, images, self._kept)
         self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
         self._bombs = ForkBombs()
         self._looks = False
         """Whether the next look for fork bombs is planned."""
+        self._reactor.after(_EXPIRE, self._expire)
 
     # called by the node-agent
 
@@ -93,6 +98,10 @@ class DockerRuntime:
         for name in launches:
             self._launches.pop(name, None)
             self._limits.drop(name)
+            self._kept.drop(name)
+
+    def let_go(self, tasks: Iterable[str]) -> None:
+        self._kept.let_go(tasks)
 
     def start(self, starts: list[Start]) -> None:
         for start in starts:
@@ -222,12 +231,18 @@ class DockerRuntime:
         if running:
             self._reactor.after(_LOOK, self._end_bombs)
 
+    def _expire(self) -> None:
+        self._kept.expire([attempt.key for attempt in self._attempts.values() if attempt.ended is None])
+        self._reactor.after(_EXPIRE, self._expire)
+
     # starting, and continuing after an end
 
     def _begin(self, keys: Iterable[str]) -> None:
         for key in keys:
             attempt = self._attempts[key]
             launch = self._launches.get(attempt.launch)
+            if launch is not None and launch.keep:
+                self._kept.began(key)
             self._starts.begin(attempt, launch, functools.partial(self._on_made, attempt))
 
     def _on_made(self, attempt: Container, made: Made) -> None:

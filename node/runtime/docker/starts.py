@@ -23,6 +23,7 @@ from node.runtime.docker import plan, share
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer, Request
+from node.runtime.docker.kept_memory import KeptFolders
 from node.runtime.isolation.share_folder import NO_ANSWER
 from node.runtime.process.client import ask_account
 from node.runtime.protocol import Launch, Waiting
@@ -62,13 +63,20 @@ class Starts:
     """Starts containers, each in a thread. ``images`` None: only images that the engine has can be started."""
 
     def __init__(
-        self, config: NodeHome, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
+        self,
+        config: NodeHome,
+        engine: Engine,
+        folders: Folders,
+        reactor: Reactor,
+        images: ImageSource | None,
+        kept: KeptFolders,
     ) -> None:
         self._config = config
         self._engine = engine
         self._folders = folders
         self._reactor = reactor
         self._images = images
+        self._kept = kept
         self._cores = os.cpu_count() or 1
         node = config.node
         self._of_account = node.isolate is not None and node.containers.user is ContainerUser.ACCOUNT
@@ -85,7 +93,7 @@ class Starts:
             raise InputError(f"the launch {attempt.launch} is not defined")
         name, image = plan.container_name(self._config.name, attempt.key), launch.image
         body = self._request(attempt, launch)
-        self._make_folders(attempt.key)
+        self._make_folders(attempt.key, launch.keep)
         if self._config.node.isolate is not None:
             body = self._isolated(attempt, body, launch)
         self._prepare(attempt, image)
@@ -184,7 +192,7 @@ class Starts:
         self._engine.remove(name)
         clock.sleep(_REMOVAL_PAUSE)
 
-    def _make_folders(self, key: str) -> None:
+    def _make_folders(self, key: str, keep: int) -> None:
         """Create folders that any container user can write to. The folders above keep other users of the machine out.
 
         The shepherd makes the scratch folder of a container that runs under an account."""
@@ -194,6 +202,11 @@ class Starts:
             os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise InputError(f"cannot make its scratch folder: {error}") from error
+        try:
+            if keep:
+                self._kept.make(key, keep)
+        except OSError as error:
+            raise InputError(f"cannot make the folder for its memory: {error}") from error
 
     def _isolated(self, attempt: Container, body: Request, launch: Launch) -> Request:
         """Make the folders of an isolated container; return its request with the rights that it has."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from grass.node_config import NodeHome
-from node.runtime.docker import plan
+from node.runtime.docker import kept_memory, plan
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
 
@@ -25,6 +25,8 @@ def sweep(config: NodeHome, *, remove: bool) -> None:
             list(threads.map(lambda container: _end(engine, container, remove=remove), found))
     finally:
         engine.close()
+    if remove:
+        kept_memory.sweep(config)
 
 
 def _end(engine: Engine, container: Answer, *, remove: bool) -> None:

@@ -78,7 +78,7 @@ class IsolatedTasks:
                     limits.set(attempt.group, attempt.memory, attempt.cpu)
                     self._grouped[attempt.key] = attempt
         self._namespaces = MountNamespaces(config, folders.root, selector, running)
-        self._shared = SharedObjects(self._namespaces, limits.memory(0))
+        self._shared = SharedObjects(self._namespaces, limits.memory(0), folders.root)
         for key, memory in here.items():
             self._shared.add(key, memory)
         self.mending = Mending(self._namespaces, lock)
@@ -170,9 +170,9 @@ class IsolatedTasks:
         finally:
             namespaces.close()
 
-    def end(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt, *, keep: bool = False) -> None:
         """Kill what is left of an ended attempt, whatever session it is in, and remove what it left in memory; add why,
-        if it had no memory left."""
+        if it had no memory left. ``keep``: what it left stays for the next attempt of its task."""
         pids = {attempt.pid} if attempt.pid else set()
         if attempt.group:
             self._grouped.pop(attempt.key, None)
@@ -180,7 +180,19 @@ class IsolatedTasks:
             if failed and attempt.reason is None and self._groups.ran_out_of_memory(attempt.group):
                 attempt.reason = out_of_memory(attempt.memory, attempt.code).to_wire()
             pids |= self._groups.end(attempt.group)
-        self._shared.end(attempt.key, pids)
+        self._shared.end(attempt.key, pids, keep=keep)
+
+    def let_go(self, tasks: Sequence[str]) -> None:
+        """Keep nothing of these tasks any more."""
+        self._shared.let_go(tasks)
+
+    def drop(self, launch: str) -> None:
+        """Keep nothing of a component any more."""
+        self._shared.drop(launch)
+
+    def expire(self) -> None:
+        """Remove what was kept for too long. To be called often."""
+        self._shared.expire()
 
     def end_bombs(self) -> None:
         """Kill the attempts that start processes beyond their limit for ever. To be called often."""

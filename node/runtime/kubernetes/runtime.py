@@ -170,6 +170,9 @@ class PodRuntime:
             self._launches.pop(name, None)
             self._limits.drop(name)
 
+    def let_go(self, tasks: Iterable[str]) -> None:
+        """Do nothing: nothing is kept of pods."""
+
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:

@@ -32,7 +32,9 @@ from node.runtime.shepherd_messages import (
     Failed,
     ForgetAttempts,
     GiveScratch,
+    KeepMemory,
     LaunchLimits,
+    LetGo,
     ListAttempts,
     NewAttempt,
     Ping,
@@ -83,6 +85,8 @@ class ProcessRuntime:
         self._launches: dict[str, Launch] = {}
         self._sent_launches: set[str] = set()
         """Keys of launches that this connection has sent."""
+        self._keeping: set[str] = set()
+        """Keys of launches that keep memory."""
         self._unsent: list[Request] = []
         """Goes with the next messages: every message wakes the shepherd, which may be starting a task."""
         self._has_unknown_launches = False
@@ -95,6 +99,7 @@ class ProcessRuntime:
     def define(self, launches: dict[str, Launch]) -> None:
         """Define launches. A new one is sent with its first start; one that the shepherd knows is replaced at once."""
         self._launches.update(launches)
+        self._keeping.update(name for name, launch in launches.items() if launch.keep)
         known = set(launches) if self._has_unknown_launches else self._sent_launches.intersection(launches)
         self._sent_launches.difference_update(launches)
         if known and self._connection is not None:
@@ -103,9 +108,16 @@ class ProcessRuntime:
 
     def drop(self, launches: Iterable[str]) -> None:
         gone = [name for name in launches if self._launches.pop(name, None)]
+        kept = bool(self._keeping.intersection(gone))
         self._sent_launches.difference_update(gone)
-        if gone:
+        self._keeping.difference_update(gone)
+        if kept:
+            self._send([DropLaunches(gone)])  # now: its memory may be large
+        elif gone:
             self._unsent.append(DropLaunches(gone))
+
+    def let_go(self, tasks: Iterable[str]) -> None:
+        self._send([LetGo(list(tasks))])
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._sent_launches
@@ -200,7 +212,8 @@ class ProcessRuntime:
         self._unsent.clear()
         self._due = None
         self._poll.register(connection.fileno(), select.EPOLLIN)
-        self._send([WatchAttempts()])
+        kept = [KeepMemory(name, self._launches[name].keep) for name in self._keeping]  # of attempts that run
+        self._send([WatchAttempts(), *kept])
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -250,12 +263,13 @@ class ProcessRuntime:
 
 def _definition(name: str, launch: Launch) -> list[Request]:
     """Return the messages that define a launch. A shepherd of an earlier version takes no limits with it, which
-    therefore have a message of their own."""
+    therefore have a message of their own, and so has what is kept of its tasks."""
     defined = ProcessLaunch(name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width)
+    kept = [KeepMemory(name, launch.keep)] if launch.keep else []
     if not launch.user:
-        return [defined]
+        return [defined, *kept]
     owned = defined._replace(user=launch.user, awaited=launch.awaited, read_only_data=launch.read_only_data)
-    return [owned, LaunchLimits(name, launch.cpu, launch.memory)]
+    return [owned, LaunchLimits(name, launch.cpu, launch.memory), *kept]
 
 
 def _observed(report: AttemptReport) -> Observed:
