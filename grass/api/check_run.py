@@ -15,6 +15,7 @@ from msgspec import structs
 
 from grass.api.check_session import CheckFailed, CheckSession, program
 from grass.backoff import Backoff
+from grass.checks.answers import added
 from grass.checks.judge import good_alone
 from grass.checks.rounds import next_pairs
 from grass.checks.slowness import disturbed
@@ -23,7 +24,6 @@ from grass.model.lifecycle import TaskState
 from grass.system import clock
 from grass.system.entropy import password
 from grass.wire.checks import (
-    MOST_PROBLEMS,
     Alone,
     HeldNode,
     Level,
@@ -109,7 +109,7 @@ def _look(node: HeldNode, session: Asked, wall: Callable[[], float]) -> Alone:
         answer = session.ask(request, LOOK_SECONDS)
     except CheckFailed as error:
         return Alone(node.name, problems=(Problem("host", f"level 0: {error}"[:500]),))
-    found = _added(Alone(node.name), answer)
+    found = added(Alone(node.name), answer)
     early, late = answer.clock - wall(), before - answer.clock
     off = max(early, late)
     if answer.clock and off > 1:
@@ -120,21 +120,9 @@ def _look(node: HeldNode, session: Asked, wall: Callable[[], float]) -> Alone:
 
 def _load(before: Alone, session: Asked) -> Alone:
     try:
-        return _added(before, session.ask(ProbeRequest("load"), LOAD_SECONDS))
+        return added(before, session.ask(ProbeRequest("load"), LOAD_SECONDS))
     except CheckFailed as error:
         return structs.replace(before, problems=(*before.problems, Problem("host", f"level 1: {error}"[:500])))
-
-
-def _added(before: Alone, answer: ProbeAnswer) -> Alone:
-    times = answer.times if isinstance(answer.times, dict) else {}
-    return structs.replace(
-        before,
-        model=answer.model or before.model,
-        problems=(*before.problems, *answer.problems)[:MOST_PROBLEMS],
-        times={**before.times, **times},
-        figures={**before.figures, **answer.figures},
-        devices=answer.devices or before.devices,
-    )
 
 
 def _meet(a: HeldNode, b: HeldNode, sessions: Mapping[str, Asked], seconds: float) -> Pair:

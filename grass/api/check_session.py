@@ -27,7 +27,12 @@ class CheckFailed(Exception):
 
 def program() -> list[str]:
     """Return the command."""
-    return ["python3", "-u", "-c", (Path(grass.task.__file__).parent / "node_check.py").read_text()]
+    return ["python3", "-u", "-c", probe_text()]
+
+
+def probe_text() -> str:
+    """Return the text of the program."""
+    return (Path(grass.task.__file__).parent / "node_check.py").read_text()
 
 
 class CheckSession:

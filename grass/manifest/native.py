@@ -6,6 +6,7 @@ Used by this package and ``grass.manifest.foreign``.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from grass.manifest import (
     after,
@@ -73,6 +74,7 @@ _NOT_RESOURCES = (
         "restart",
         "grace",
         "keep",
+        "check",
         "notice",
         "timeout",
         "output",
@@ -186,6 +188,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         notice=_read_notice(fields),
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
+        check=_read_check(fields),
         keep=_read_keep(fields, resources.memory, container),
         matrix=combinations,
         entries=rows.entries,
@@ -208,6 +211,24 @@ def _read_web(fields: Fields, ports: tuple[str, ...]) -> str | None:
         known = f"it has {', '.join(ports)}" if ports else "it has none"
         fields.problems.add(fields.at("web"), f"unknown port `{web}`; {known}")
     return web
+
+
+def _read_check(fields: Fields) -> int | None:
+    """Read ``before``, or ``{before: LEVEL}``."""
+    if isinstance(fields.raw("check"), str):
+        return fields.read("check", _before, None)
+    section = fields.section("check")
+    if section is None:
+        return None
+    level = section.require("before", values.whole(0, 1), 0, "is missing; it says at which level nodes are checked")
+    section.done()
+    return level
+
+
+def _before(value: Any) -> int:
+    if value != "before":
+        raise values.Wrong(f"must be `before`, or a mapping such as {{before: 1}}; got {value!r}")
+    return 0
 
 
 def _read_keep(fields: Fields, memory: int, container: Container) -> Keep | None:

@@ -213,6 +213,7 @@ class Component:
     replace those that the node inherited.
     ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
     to it. Without it (several hosts, containers), ``cwd`` is relative to the share.
+    ``check``: the level of the check that a node must have passed before tasks start there (None: none).
     ``checks``: the node that its one task holds for a check (empty: none). The task goes there alone, also if the node
     is cordoned, or in quarantine because of a check. No job file can say it.
     """
@@ -254,6 +255,7 @@ class Component:
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     checks: str = ""
     keep: Keep | None = None
+    check: int | None = None
     exit_codes: ExitCodes = ExitCodes.SPECIAL
 
     def instructs(self, code: int | None) -> bool:

@@ -91,6 +91,8 @@ def refusals(component: Component, *, share: bool) -> tuple[Refusal, ...]:
         found += _of_container(component.container, share)
     if component.resources.gpu % DEVICE:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
+    if component.check is not None:
+        found.append(Refusal("check", "Kubernetes chooses the machine of a pod, so none is checked before (`check`)"))
     if component.keep is not None:
         found.append(Refusal("keep", "the memory of a pod ends with it, and each attempt is a pod of its own (`keep`)"))
     found += [*_of_members(component), *_of_notice(component)]

@@ -24,6 +24,7 @@ class ReasonCode(str, Enum):
     BACKOFF = "backoff"  # restarts after a delay
     PARALLELISM = "parallelism"  # the component's own limit of concurrent tasks
     AFTER = "after"  # waits for another job
+    CHECKING = "checking"  # a node is being checked before tasks start there
     HELD = "held"  # a user holds the job back
     PUT_OFF = "put-off"  # the job was submitted for a later time
     QUOTA = "quota"  # the quota of its user is used up

@@ -40,9 +40,6 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Attempt keys that the node may forget."""
     drop: tuple[str, ...] = ()
     """Launch keys whose job has ended."""
-    let_go: tuple[str, ...] = ()
-    """Tasks (``<job id>/<component>.<index>``) whose memory the node keeps no longer. This is said once. After an
-    hour without an attempt, nodes do so by themselves."""
     addresses: dict[str, str] = {}
     """Job id → the whole text of its addresses file."""
     membership: dict[str, Membership] = {}
@@ -51,6 +48,9 @@ class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
     memberships: tuple[str, ...] = ()
     """On the stream: launch keys whose membership is new. The node reads them in the hash. A membership of hundreds of
     members is long, and the stream keeps many changes."""
+    let_go: tuple[str, ...] = ()
+    """Tasks (``<job id>/<component>.<index>``) whose memory the node keeps no longer. This is said once. After an
+    hour without an attempt, nodes do so by themselves."""
 
 
 DESIRED_ATTEMPT: Form[DesiredAttempt] = Form(DesiredAttempt)

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from grass.api.check_session import probe_text
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import NewerVersionError, StaleLeaseError
@@ -50,6 +51,7 @@ def main() -> int:
         notifier.beat,
         courier.accept,
         secret=secrets.node_token,
+        probe=probe_text(),
     )
     signal.signal(signal.SIGTERM, _stop)
     process_memory.keep_imported()

@@ -25,6 +25,7 @@ Kind = Literal[
     "retry",
     "operation",
     "setback",
+    "checked",
 ]
 WALL_CHECK = 30.0
 """Seconds between looks at the wall clock, at most, of what is due at a time of it: it may jump."""

@@ -40,6 +40,7 @@ class Setback(NamedTuple):
 
 _NONE_EXCUSED: Mapping[int, tuple[str, ...]] = MappingProxyType({})
 _NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
+_NOT_CHECKING: Mapping[str, float | None] = MappingProxyType({})
 
 
 class Counts:
@@ -128,6 +129,9 @@ class ComponentRun:
     """A node on which tasks must not start now, because one of them is being replaced there."""
     setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NO_SETBACKS)
     """By node; see ``setbacks``."""
+    checking: Mapping[str, float | None] = field(default_factory=lambda: _NOT_CHECKING)
+    """Node that has not passed the check before tasks start there → steady time at which to look again; None: it is
+    being checked."""
     errors: dict[object, dict[str, float]] | None = None
     """Kind of error → node → steady time of the last one; see ``repeated_errors``."""
     excused: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: _NONE_EXCUSED)
@@ -173,10 +177,10 @@ class ComponentRun:
     @property
     def demanded(self) -> Shape:
         """Return what its tasks need now."""
-        if self.avoid is None and not self.setbacks:
+        if self.avoid is None and not self.setbacks and not self.checking:
             return self.shape
         avoid = self.shape.avoid if self.avoid is None else (*self.shape.avoid, self.avoid)
-        return replace(self.shape, avoid=avoid, away_from=self.away_from)
+        return replace(self.shape, avoid=avoid, away_from=self.away_from, unchecked=tuple(sorted(self.checking)))
 
     @property
     def away_from(self) -> tuple[str, ...]:

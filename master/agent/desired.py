@@ -24,9 +24,9 @@ class NodeChange:
     set: dict[str, DesiredAttempt] = field(default_factory=dict)
     remove: dict[str, None] = field(default_factory=dict)
     drop: dict[LaunchKey, None] = field(default_factory=dict)
-    let_go: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     membership: dict[LaunchKey, Membership] = field(default_factory=dict)
+    let_go: dict[str, None] = field(default_factory=dict)
 
     def put(self, key: str, attempt: DesiredAttempt) -> None:
         """Add or replace a desired attempt."""

@@ -84,6 +84,7 @@ class MasterAgent:
         notified: Callable[[Iterable[Notification]], None] = lambda _: None,
         decide: Callable[[Snapshot], Plan] = planner,
         secret: str = "",
+        probe: str = "",
         steady: Callable[[], float] = steady,
         sleep: Callable[[float], None] = sleep,
     ) -> None:
@@ -107,7 +108,7 @@ class MasterAgent:
         """Steady time of the last read of messages."""
         self._worked = False
         """Whether there was any work since the last housekeeping."""
-        self._limits = Limits(**config.master.policy(), version=__version__, secret=secret)
+        self._limits = Limits(**config.master.policy(), version=__version__, secret=secret, probe=probe)
 
     def start(self, owner: str) -> None:
         """Acquire the lease and load the memory. Waits for redis without a limit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grass.model.event_kind import EventKind
 from grass.model.reasons import Details, Reason, ReasonCode
 from grass.wire.checks import NodeCheck
+from master.agent import checks_before
 from master.agent.node_run import NodeRun
 from master.agent.nodes import update_devices, update_readiness
 from master.agent.step import Step
@@ -27,6 +28,7 @@ def take(step: Step, node: NodeRun, check: NodeCheck) -> None:
     elif verdict.state == "good" and check.level >= _needed(node):
         node.condemned = None
         node.bad_devices.clear()
+    checks_before.over(step, node, check)
     _update(step, node)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from grass.api.task_token import job_secret
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.wire.task_record import TaskRecord
-from master.agent import earlier_attempts, gangs, jobs, preemption
+from master.agent import checks_before, earlier_attempts, gangs, jobs, preemption
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.component_run import ComponentRun
@@ -41,7 +41,7 @@ def place(step: Step) -> None:
     if _too_early(step):
         return
     plan = _decide(step)
-    if plan is None or not _carry_out(step, plan.placements):
+    if plan is None or not _carry_out(step, checks_before.passed(step, plan.placements)):
         return
     for eviction in plan.evictions:
         step.work = Work("plan", eviction.beneficiary)

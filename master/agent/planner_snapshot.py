@@ -15,7 +15,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
-from master.agent import gangs, job_dependencies, job_end, job_restart, jobs, queued_jobs
+from master.agent import checks_before, gangs, job_dependencies, job_end, job_restart, jobs, queued_jobs
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_cache import Limited
@@ -177,9 +177,7 @@ def _refresh_job(step: Step, job_id: str) -> None:
     demands = []
     gang = _gang_waits(step, run) if run.job.gang else None
     for component in run.components.values():
-        unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
-        if gang and component.startable and unmet is None and component.spec.name in run.job.gang:
-            unmet = gang
+        unmet = waits_for or (_unmet(run, component, gang) if component.startable else None)
         if component.startable and unmet is None:
             demands += demands_of(run, component)
         else:
@@ -195,6 +193,12 @@ def longest_estimate(step: Step, run: JobRun, demands: Iterable[Demand]) -> floa
     found = [step.cluster.durations.estimate(run.user, run.name, part) for part in parts]
     known = [each for each in found if each is not None]
     return max(known) if known and len(known) == len(found) else None
+
+
+def _unmet(run: JobRun, component: ComponentRun, gang: Reason | None) -> Reason | None:
+    """Return why no startable task of the component is placed now. ``gang``: why none of the gang is."""
+    unmet = jobs.unmet(run, component.spec) or checks_before.waits(run, component)
+    return gang if unmet is None and component.spec.name in run.job.gang else unmet
 
 
 def _gang_waits(step: Step, run: JobRun) -> Reason | None:
@@ -240,7 +244,7 @@ def queued(
         position=run.position,
         demands=demands,
         priority=job.priority,
-        begun=run.state is not JobState.QUEUED,
+        begun=run.state is not JobState.QUEUED or any(part.checks for part in job.components.values()),
         policy=job.policy,
         metric=job.metric,
         together=job.together,

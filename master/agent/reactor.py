@@ -58,6 +58,7 @@ from grass.wire.tickets import (
     UncordonNode,
 )
 from master.agent import (
+    checks_before,
     fairness,
     job_end,
     job_restart,
@@ -173,6 +174,7 @@ def _settle_one(step: Step, run: JobRun) -> None:
     step.work = work
     operations.settle(step, run)
     jobs.settle(step, run)
+    checks_before.settle(step, run)
     if run.outcome is not None or run.state.ended:
         operations.settle(step, run)
     if run.schedule and run.state.ended:
@@ -335,8 +337,8 @@ def _due(step: Step, item: Item) -> None:
                 _job_due(step, kind, run, component, index)
         case "schedule":
             schedules.due(step, name)
-        case "drain":
-            node_tickets.deadline(step, name)
+        case "drain" | "checked":
+            _node_due(step, kind, name)
         case "plan" | "reword":
             if kind == "reword":
                 step.cluster.cache.reword(False)
@@ -351,6 +353,13 @@ def _due(step: Step, item: Item) -> None:
             assert_never(kind)
 
 
+def _node_due(step: Step, kind: Literal["drain", "checked"], node: str) -> None:
+    if kind == "drain":
+        node_tickets.deadline(step, node)
+    else:
+        checks_before.unheard(step, node)
+
+
 def _job_due(
     step: Step,
     kind: Literal["restart", "again", "begin", "deadline", "operation", "setback"],
@@ -363,6 +372,7 @@ def _job_due(
             tasks.restart_due(step, run, run.components[component], index)
         case "setback":
             setbacks.due(step, run, run.components[component])
+            checks_before.due(step, run, run.components[component])
         case "operation":
             operations.due(step, run, component)
         case "again":

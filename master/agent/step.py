@@ -37,6 +37,8 @@ class Limits(ClusterPolicy):
     """A node with another version gets no tasks. None: any version is accepted."""
     secret: str = field(default="", repr=False)
     """Secret of the master, from which those of jobs are derived. Empty: tasks get no membership API."""
+    probe: str = field(default="", repr=False)
+    """Text of the program that measures on nodes (``grass/task/node_check.py``)."""
     attempts_kept: int = ATTEMPTS_KEPT
     """Earlier attempts of one job."""
 

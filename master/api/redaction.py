@@ -91,6 +91,7 @@ class Redaction:
                 | ReasonCode.STOP_CODE
                 | ReasonCode.COMPONENT_FAILED
                 | ReasonCode.USER_STOPPED
+                | ReasonCode.CHECKING
                 | ReasonCode.HELD
                 | ReasonCode.PUT_OFF
                 | ReasonCode.CARRIED

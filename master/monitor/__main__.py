@@ -9,7 +9,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
@@ -24,7 +24,9 @@ from grass.store.tickets import Tickets
 from grass.system import clock, process_memory
 from grass.system.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
+from grass.wire.job_record import JobRecord
 from master.monitor.autoscaler import Autoscaler
+from master.monitor.checks_before import ChecksBefore
 from master.monitor.hangs import Hangs
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
@@ -62,7 +64,9 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), _Ends(records, waits).turn, kept.turn, autoscaler.turn]
+    checks = ChecksBefore(config, records, tickets)
+    ends = _Ends(records, waits, checks.take)
+    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), ends.turn, checks.turn, kept.turn, autoscaler.turn]
     _run(turns, monitor.forget, notifier, stop)
     kept.close()
     hangs.close()
@@ -71,9 +75,10 @@ def main(path: str) -> int:
 
 
 class _Ends:
-    """Counts how long the jobs waited that ended since the monitor began."""
+    """Counts how long the jobs waited that ended since the monitor began, and hands their records on."""
 
-    def __init__(self, records: Records, waits: Waits) -> None:
+    def __init__(self, records: Records, waits: Waits, taken: Callable[[Iterable[JobRecord]], None]) -> None:
+        self._taken = taken
         self._records = records
         self._waits = waits
         self._last: str | None = None
@@ -85,6 +90,7 @@ class _Ends:
         self._last = news.last
         for record in news.records.values():
             self._waits.add(record)
+        self._taken(news.records.values())
 
 
 def _run(

@@ -133,8 +133,9 @@ class Shape:
     ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
     ``framework`` that the node must not be known to lack. ``has_image`` False: the node must run tasks without one.
     ``not_in_pods``: why the node must be no namespace of Kubernetes, except with ``share_helps`` one whose pods have a
-    share; empty: it may be one. ``away_from``: nodes that could not start such a task a short time ago. ``checks``: the
-    only node where it may run, because it holds that one for a check.
+    share; empty: it may be one. ``away_from``: nodes that could not start such a task a short time ago.
+    ``unchecked``: nodes that have not passed the check that the task wants. ``checks``: the only node where it may run,
+    because it holds that one for a check.
     """
 
     resources: Resources
@@ -149,6 +150,7 @@ class Shape:
     not_in_pods: str = ""
     share_helps: bool = False
     away_from: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
     checks: str = ""
 
     @cached_property
@@ -167,6 +169,8 @@ class Shape:
             key += f",{self.programs},{self.framework}"
         if not self.has_image or self.not_in_pods or self.away_from:
             key += f",{self.has_image},{self.not_in_pods},{self.share_helps},{self.away_from}"
+        if self.unchecked:
+            key += f",unchecked {self.unchecked}"
         return f"{key},checks {self.checks}" if self.checks else key
 
 

@@ -252,6 +252,10 @@ def _tests(shape: Shape) -> list[Constraint]:
     if shape.away_from:
         away = frozenset(shape.away_from)
         parts.append(("could not start it lately", ("away", shape.away_from), lambda node: node.name not in away))
+    if shape.unchecked:
+        unchecked = frozenset(shape.unchecked)
+        why = "has not passed the check before tasks start there (it is being made, the node has tasks, or it failed)"
+        parts.append((why, ("unchecked", shape.unchecked), lambda node: node.name not in unchecked))
     for label, values in shape.where:
         test = _label_test(label, frozenset(values))
         parts.append((f"label {label} is not {' or '.join(values)}", ("where", label, values), test))

@@ -77,6 +77,8 @@ class Quotas:
 
 
 def limited_amounts(quota: Mapping[str, int], shape: Shape) -> list[tuple[str, int]]:
-    """Return (name, amount) of the needs of a shape for the resources that a quota limits."""
+    """Return (name, amount) of the needs of a shape for the resources that a quota limits; none for a check."""
+    if shape.checks:
+        return []
     amounts = shape.resources.amounts()
     return [(name, amounts[name]) for name in sorted(quota) if amounts.get(name, 0) > 0]

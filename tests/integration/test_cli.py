@@ -789,3 +789,12 @@ def test_a_check_holds_a_node_shows_what_it_found_and_is_refused_while_tasks_use
     refused = grass("node", "check", "local", "--level", "1")
     assert refused.returncode == 2 and "node local: has 1 task(s)" in refused.stderr
     grass.good("job", "stop", "user-of-the-node", "--grace", "0s")
+
+
+def test_a_job_starts_once_its_node_has_passed_a_check_under_load(grass: Grass, folder: Path) -> None:
+    text = "name: careful\ncomponents: {w: {command: exit 0, check: {before: 1}}}\n"
+    (folder / "careful.yml").write_text(text)
+    grass.good("job", "start", str(folder / "careful.yml"))
+    wait_until(lambda: grass.json("job", "show", "careful")["state"] == "SUCCEEDED", 40)
+    check = grass.json("node", "show", "local")["check"]
+    assert (check["user"], check["level"], check["verdict"]["state"]) == ("grass", 1, "good") and check["times"]

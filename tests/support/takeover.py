@@ -16,6 +16,7 @@ FORGOTTEN = {
         "mean",
         "samples",
         "setbacks",
+        "checking",
         "below",
         "released",
         "requeued",

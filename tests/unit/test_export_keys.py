@@ -122,6 +122,7 @@ OTHERS: dict[str, Any] = {
     "components.web": "p",
     "components.output_limit": 1 << 20,
     "components.exit_codes": ExitCodes.PLAIN,
+    "components.check": 1,
     "components.keep": Keep.SHM,
     "components.notice.seconds": 90.0,
     "components.notice.signal": NoticeSignal.USR1,

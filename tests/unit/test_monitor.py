@@ -195,7 +195,7 @@ def test_the_monitor_goes_on_after_a_turn_that_failed(backend: Timed, caplog: py
     backend.report("a", sample(50))
     api, stop = Records(backend, KEYS), threading.Event()
     made = monitor(backend)
-    turns = [made.turn, _Ends(api, Waits()).turn]
+    turns = [made.turn, _Ends(api, Waits(), lambda ended: None).turn]
     running = threading.Thread(target=_run, args=(turns, made.forget, Notifier(), stop))
     running.start()
     try:
