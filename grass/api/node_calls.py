@@ -52,6 +52,13 @@ class NodeCalls(Requests):
 
         return self._post(path_of("nodes", node, "drain"), {"deadline": deadline}, NODE_ACCEPTED)
 
+    def stop_node(self, node: str, why: str = "") -> NodeAccepted:
+        """Note that the machine of a drained node is turned off: the node is STOPPED until the machine boots again.
+        ``why``: for people. Returns what ``cordon`` returns. Raises NotFoundError, ConflictError: it is not drained."""
+        from grass.wire.node_views import NODE_ACCEPTED
+
+        return self._post(path_of("nodes", node, "stop"), {"why": why}, NODE_ACCEPTED)
+
     def remove_node(self, node: str, force: bool = False) -> NodeAccepted:
         """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed
         elsewhere. Returns what ``cordon`` returns. Raises NotFoundError."""

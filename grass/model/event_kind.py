@@ -50,6 +50,7 @@ class EventKind(str, Enum):
     NODE_DRAIN = "node-drain"
     NODE_DRAINING = "node-draining"
     NODE_DRAINED = "node-drained"
+    NODE_STOPPED = "node-stopped"
     NODE_LEFT = "node-left"
     NODE_REMOVED = "node-removed"
     NODE_REFUSED = "node-refused"

@@ -53,7 +53,7 @@ class TaskState(_State):
 
 
 class NodeState(_State):
-    """Tasks go on while their node is SILENT; they are replaced once it is LOST."""
+    """Tasks go on while their node is SILENT; they are replaced once it is LOST. A STOPPED node has no tasks."""
 
     JOINING = "JOINING"
     READY = "READY"
@@ -62,6 +62,7 @@ class NodeState(_State):
     DRAINING = "DRAINING"
     DRAINED = "DRAINED"
     QUARANTINED = "QUARANTINED"
+    STOPPED = "STOPPED"
     LEFT = "LEFT"
 
 
@@ -111,11 +112,13 @@ TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
 NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     NodeState.JOINING: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.READY: frozenset({NodeState.SILENT, NodeState.DRAINING, NodeState.QUARANTINED, NodeState.LEFT}),
-    NodeState.SILENT: frozenset({NodeState.READY, NodeState.LOST, NodeState.LEFT}),
-    NodeState.LOST: frozenset({NodeState.READY, NodeState.LEFT}),
+    # A drained node falls silent while its machine is turned off, before anybody can say that it is.
+    NodeState.SILENT: frozenset({NodeState.READY, NodeState.LOST, NodeState.STOPPED, NodeState.LEFT}),
+    NodeState.LOST: frozenset({NodeState.READY, NodeState.STOPPED, NodeState.LEFT}),
     NodeState.DRAINING: frozenset({NodeState.DRAINED, NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
-    NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.LEFT}),
+    NodeState.DRAINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.STOPPED, NodeState.LEFT}),
     NodeState.QUARANTINED: frozenset({NodeState.READY, NodeState.SILENT, NodeState.DRAINING, NodeState.LEFT}),
+    NodeState.STOPPED: frozenset({NodeState.READY, NodeState.LEFT}),
     NodeState.LEFT: frozenset({NodeState.JOINING}),
 }
 

@@ -57,6 +57,7 @@ class ReasonCode(str, Enum):
     FLOOD = "flood"  # sent more than a node may; cut off from the store
     SHUTDOWN = "shutdown"  # its machine shuts down
     CHECK = "check"  # a check found a fault of it; ends by a good check, or by `grass node check --release`
+    POWERED_OFF = "powered-off"  # its machine was stopped on purpose, so that it costs less
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"

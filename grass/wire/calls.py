@@ -233,6 +233,13 @@ class Drain(Call, frozen=True):
     """Time until its tasks are stopped: seconds or a duration. None: they run to their end."""
 
 
+class NodeStop(Call, frozen=True):
+    """Note that the machine of a drained node is turned off."""
+
+    why: Annotated[str, Meta(max_length=1000)] = ""
+    """What follows from it, for people."""
+
+
 class NodeRemoval(Call, frozen=True):
     """Remove a node from the cluster."""
 

@@ -262,6 +262,15 @@ class DrainNode(Asked, frozen=True, tag_field="kind", tag="node-drain"):
     """Seconds from now after which its tasks are stopped and placed elsewhere. None: they run to their end."""
 
 
+class StopNode(Asked, frozen=True, tag_field="kind", tag="node-stop"):
+    """Note that the machine of a drained node is turned off. It is STOPPED until the machine boots again."""
+
+    node: str
+    user: str
+    why: str = ""
+    """What follows from it, for people: what is still paid, how it starts again, or why it did not."""
+
+
 class RemoveNode(Asked, frozen=True, tag_field="kind", tag="node-remove"):
     """Drain the node, and remove it from the cluster when it is empty."""
 
@@ -292,7 +301,7 @@ class NoteFinding(msgspec.Struct, frozen=True, tag_field="kind", tag="finding"):
     finding: Finding
 
 
-NodeTicket = CordonNode | UncordonNode | NodeChecked | ReleaseNode | DrainNode | RemoveNode | SuspectNode
+NodeTicket = CordonNode | UncordonNode | NodeChecked | ReleaseNode | DrainNode | StopNode | RemoveNode | SuspectNode
 QueuedTicket = HoldJob | ReleaseJob
 JobTicket = StopJob | StopTasks | DeleteJob | SetJob | QueuedTicket
 ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
@@ -309,12 +318,13 @@ AskedTicket = (
     | NodeChecked
     | ReleaseNode
     | DrainNode
+    | StopNode
     | RemoveNode
 )
 FREEING = (
     *(StopJob, StopTasks, DeleteJob, HoldJob, SuspendJob, CancelOperation),
     *(StopSchedule, PauseSchedule, DeleteSchedule),
-    *(CordonNode, DrainNode, RemoveNode),
+    *(CordonNode, DrainNode, StopNode, RemoveNode),
 )
 """Tickets that end something, or give something back: what one needs when the disk is full."""
 Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles | NoteFinding

@@ -13,6 +13,9 @@ from master.agent.nodes import accept_ecc_errors, move, update_readiness
 from master.agent.set_aside import Work
 from master.agent.step import Step
 
+_STOPPABLE = (NodeState.DRAINED, NodeState.SILENT, NodeState.LOST)
+"""A machine that is turned off is silent, and lost in the end."""
+
 
 def join(step: Step, ticket: JoinNode) -> None:
     """Make a record for a node that is about to join, and a redis user with the rights of that node alone."""
@@ -75,6 +78,21 @@ def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
     _begin(step, node, Drain(user, moment, remove_, step.asked.get(user, "")))
     text = "its tasks run to their end" if deadline is None else f"tasks that still run in {deadline:g} s are moved"
     step.event(EventKind.NODE_DRAIN, f"node {node.name}: draining; {text}", user, node=node.name)
+
+
+def stop(step: Step, node: NodeRun, user: str, why: str) -> None:
+    """Note that the machine of a drained node is turned off; of one that is STOPPED, note another reason."""
+    reason = Reason(ReasonCode.POWERED_OFF, why or "its machine is turned off")
+    if node.state is NodeState.STOPPED:
+        node.reason = reason
+        step.touch_node(node)
+    elif node.drain is None or node.drain.remove or node.live or node.state not in _STOPPABLE:
+        message = f"node {node.name}: not stopped; it is {node.state.value} and not drained"
+        step.event(EventKind.TICKET_REFUSED, message, user, node=node.name)
+    else:
+        node.drain = None  # it takes tasks as soon as its machine is back
+        step.cluster.leaving.discard(node.name)
+        move(step, node, NodeState.STOPPED, reason, user)
 
 
 def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:

@@ -41,6 +41,8 @@ _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QU
 
 def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
+    if hello.boot_id != node.boot:
+        _back(step, node)
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path = hello.labels, hello.path
@@ -64,6 +66,7 @@ def on_undecodable(step: Step, node: NodeRun, report: Undecodable) -> None:
     envelope = report.envelope
     note_contact(step, node)
     if envelope.kind == "hello":
+        _back(step, node)
         node.version = envelope.version
         node.unfit = _foreign(step, node, envelope.protocol) or Reason(
             ReasonCode.PROTOCOL, f"its hello cannot be read ({report.problem}); see the log of its node-agent"
@@ -221,6 +224,15 @@ def note_contact(step: Step, node: NodeRun) -> None:
     update_readiness(step, node)
 
 
+def _back(step: Step, node: NodeRun) -> None:
+    """Let a STOPPED node take part again: its machine was turned on. While it is turned off, it still sends something
+    of the boot before."""
+    if node.state is NodeState.STOPPED:
+        move(step, node, NodeState.READY, None)
+        if node.drain is not None:
+            move(step, node, NodeState.DRAINING, None)
+
+
 def extend_contact(step: Step, seconds: float) -> None:
     """Do not count as silence of the nodes a time in which the master-agent itself could not listen."""
     for node in step.cluster.nodes.values():
@@ -242,13 +254,13 @@ def check_silence(step: Step) -> None:
             tasks.lose(step, node, reason)
 
 
-def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> None:
-    """Change the node's state, with an event. Raises for a transition that is not legal."""
+def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None, user: str = "") -> None:
+    """Change the node's state, with an event. ``user``: who asked for it. Raises for a transition that is not legal."""
     check_node(node.state, state)
     node.state, node.reason = state, reason
     text = f"node {node.name}: {state.value}" + (f"; {reason.message}" if reason else "")
     drain = node.drain if state in (NodeState.DRAINING, NodeState.DRAINED) else None
-    who, address = (drain.user, drain.address) if drain else ("", "")
+    who, address = (drain.user, drain.address) if drain else (user, step.asked.get(user, ""))
     step.event(EventKind(f"node-{state.value.lower()}"), text, who, node=node.name, address=address)
     step.touch_node(node)
     step.changes.plan = True  # tasks may go there now; or those that wait for the node let others go first
@@ -312,7 +324,14 @@ def update_readiness(step: Step, node: NodeRun) -> None:
                 move(step, node, NodeState.DRAINING, None)
         case NodeState.JOINING | NodeState.READY | NodeState.QUARANTINED:
             pass  # its state is right already
-        case NodeState.SILENT | NodeState.LOST | NodeState.DRAINING | NodeState.DRAINED | NodeState.LEFT:
+        case (
+            NodeState.SILENT
+            | NodeState.LOST
+            | NodeState.DRAINING
+            | NodeState.DRAINED
+            | NodeState.STOPPED
+            | NodeState.LEFT
+        ):
             pass  # it gets no tasks in these states, fit or not
         case _:
             assert_never(node.state)

@@ -147,7 +147,9 @@ def _closed_reason(node: NodeRun) -> str:
             return "silent"
         case NodeState.QUARANTINED:
             return node.reason.message if node.reason else "in quarantine"
-        case NodeState.JOINING | NodeState.DRAINING | NodeState.DRAINED | NodeState.LOST | NodeState.LEFT:
+        case NodeState.DRAINING | NodeState.DRAINED | NodeState.STOPPED:
+            return str(node.state.value).lower()
+        case NodeState.JOINING | NodeState.LOST | NodeState.LEFT:
             return str(node.state.value).lower()
         case _:
             assert_never(node.state)

@@ -50,6 +50,7 @@ from grass.wire.tickets import (
     StartJob,
     StartSchedule,
     StopJob,
+    StopNode,
     StopSchedule,
     StopTasks,
     SuspectNode,
@@ -205,7 +206,16 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             _schedule_ticket(step, entry_id, ticket)
         case JoinNode():
             node_tickets.join(step, ticket)
-        case CordonNode() | UncordonNode() | NodeChecked() | ReleaseNode() | DrainNode() | RemoveNode() | SuspectNode():
+        case (
+            CordonNode()
+            | UncordonNode()
+            | NodeChecked()
+            | ReleaseNode()
+            | DrainNode()
+            | StopNode()
+            | RemoveNode()
+            | SuspectNode()
+        ):
             _node_ticket(step, ticket)
         case KeptFiles() | NoteFinding():
             _monitor_ticket(step, ticket)
@@ -295,6 +305,8 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
             node_checks.release(step, node, user)
         case DrainNode(deadline=deadline):
             node_tickets.drain(step, node, user, deadline)
+        case StopNode(why=why):
+            node_tickets.stop(step, node, user, why)
         case RemoveNode(force=force):
             node_tickets.remove(step, node, user, force)
         case SuspectNode(problem=problem):

@@ -147,6 +147,14 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         calls.Drain,
     ),
     Route(
+        "nodes.stop",
+        "POST /v1/nodes/{node}/stop",
+        RULE,
+        "Note that the machine of a drained node is turned off",
+        node_views.NodeAccepted,
+        calls.NodeStop,
+    ),
+    Route(
         "nodes.remove",
         "POST /v1/nodes/{node}/remove",
         RULE,

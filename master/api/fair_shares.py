@@ -28,7 +28,7 @@ QUEUE = 50
 """Waiting jobs that are shown, those served first."""
 PATIENCE, _PAUSE = 3.0, 0.1
 """Seconds that a measurement of the share may take before the last figures are shown, and between two looks at it."""
-_GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
+_GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING, NodeState.STOPPED)
 
 
 def show_fair_shares(call: Call) -> FairSharesView:

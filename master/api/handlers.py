@@ -86,6 +86,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "checks.list": node_checks.list_checks,
         "checks.release": nodes.release,
         "nodes.drain": nodes.drain,
+        "nodes.stop": nodes.stop,
         "nodes.remove": nodes.remove,
         "joins.token": joins.make_token,
         "joins.tokens": joins.list_tokens,

@@ -10,10 +10,10 @@ from grass.errors import ConflictError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import token_id
-from grass.wire.calls import Drain, NodeRemoval
+from grass.wire.calls import Drain, NodeRemoval, NodeStop
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
-from grass.wire.tickets import CordonNode, DrainNode, ReleaseNode, RemoveNode, UncordonNode
+from grass.wire.tickets import CordonNode, DrainNode, ReleaseNode, RemoveNode, StopNode, UncordonNode
 from master.api.call import Call, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration
@@ -55,6 +55,14 @@ def drain(call: Call, node: str) -> Reply:
     return _ticket(call, DrainNode(node, call.user, deadline))
 
 
+def stop(call: Call, node: str) -> Reply:
+    """Note that the node's machine is turned off. The node must be drained, so that nothing of it is lost."""
+    record, why = find_node(call, node), call.read(NodeStop).why
+    if record.state is not NodeState.STOPPED and (record.tasks or record.drain is None):
+        raise ConflictError(f"node {node}: is {record.state.value}, not drained; `grass node drain {node}` first")
+    return _ticket(call, StopNode(node, call.user, why))
+
+
 def remove(call: Call, node: str) -> Reply:
     """Remove a node. Without ``force`` it must have no tasks: drain it first.
 
@@ -75,7 +83,7 @@ def remove(call: Call, node: str) -> Reply:
     return _ticket(call, RemoveNode(node, call.user, force))
 
 
-def _ticket(call: Call, ticket: CordonNode | UncordonNode | ReleaseNode | DrainNode | RemoveNode) -> Reply:
+def _ticket(call: Call, ticket: CordonNode | UncordonNode | ReleaseNode | DrainNode | StopNode | RemoveNode) -> Reply:
     """Send the ticket. The reply has the node's mark before the change, from which the client can wait."""
     record = find_node(call, ticket.node)
     call.ticket(ticket)

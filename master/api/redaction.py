@@ -82,6 +82,7 @@ class Redaction:
                 | ReasonCode.SHARE
                 | ReasonCode.FLOOD
                 | ReasonCode.SHUTDOWN
+                | ReasonCode.POWERED_OFF
                 | ReasonCode.STUCK
                 | ReasonCode.CHECK
                 | ReasonCode.EXIT_CODE

@@ -15,7 +15,7 @@ MOST = 3e38
 """A figure beyond that is left out: histories keep 32-bit floats, and no sound node reports it."""
 _CORE = 1000
 """Thousandths."""
-_AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
+_AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.STOPPED, NodeState.LEFT)
 
 
 def _fields(figures: Iterable[Figure], devices: str = "", device: str = "") -> tuple[tuple[str, str], ...]:

@@ -607,17 +607,27 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
     checked = Checked(world, "root")
     client = checked.client
     client.cordon("n1"), client.uncordon("n1"), client.drain("n1", 5.0), client.watch_node("n1", None)
+    put_node(world, "n2", state="DRAINED", drain=["root", None, False, ""])
+    client.stop_node("n2", "its disk is still paid")
     client.remove_node("n1"), client.join_token()
     assert checked.found == []
     assert of_nobody_knows_where(world) == []
     assert checked.seen == {
-        *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
+        *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "stop", "wait", "remove")),
         "joins.token",
     }
     assert {route.operation for route in ROUTES if route.access is Access.UNSIGNED} == {
         *(f"joins.{verb}" for verb in ("join", "show", "reach", "certificate", "leave")),
         "users.login",
     }
+
+
+def test_a_node_that_is_not_drained_and_empty_is_not_stopped(world: ApiWorld) -> None:
+    put_node(world, "n1")
+    put_node(world, "n2", state="DRAINING", tasks=1, drain=["root", None, False, ""])
+    for name, state in (("n1", "READY"), ("n2", "DRAINING")):
+        with pytest.raises(ConflictError, match=f"node {name}: is {state}, not drained; `grass node drain {name}`"):
+            world.client("root").stop_node(name)
 
 
 def test_a_node_with_tasks_is_not_removed_unless_forced(world: ApiWorld) -> None:

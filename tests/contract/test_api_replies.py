@@ -233,7 +233,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     client.create_queue("q", lease=30), client.put_items("q", ["a"]), client.queues(), client.queue("q")
     assert checked.found == []
     assert of_nobody_knows_where(world) == []
-    away = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
+    away = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "stop", "remove")}  # test_api_joins
     away.add("jobs.stacks")  # test_node_stacks
     elsewhere = ("joins", "exec", "forward", "session", "checks")  # checks: test_api_node_checks
     assert checked.seen == operations_but(*elsewhere, *ADMINISTERED) - away

@@ -126,6 +126,9 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
         case "drain":
             deadline = float(options["deadline"]) if "deadline" in options else None
             world.ticket("node-drain", node=name, deadline=deadline)
+        case "off":
+            world.nodes[name].connected = False
+            world.ticket("node-stop", node=name, why=" ".join(words[1:]))
         case "remove":
             world.ticket("node-remove", node=name, force="force" in options)
         case "hold":

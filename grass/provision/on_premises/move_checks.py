@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from grass.wire.node_views import NodeView
 
 _AT_ONCE = 8
-_AWAY = (NodeState.SILENT, NodeState.LOST, NodeState.JOINING)
+_AWAY = (NodeState.SILENT, NodeState.LOST, NodeState.STOPPED, NodeState.JOINING)
 
 
 def check_target(host: str, name: str, facts: Facts, found: Found, key: str, handed: Handed) -> None:
