@@ -100,14 +100,15 @@ class Arm:
         held: float = HELD_PATIENCE,
         seen: Callable[[], bool] | None = None,
     ) -> Reply:
-        """Send until Azure accepts it. ``patience``: seconds to go on without any reply; ``held``: while something else
-        uses it. ``seen`` is asked before it is sent again, and returns whether the first one arrived after all.
+        """Send until Azure accepts it. ``patience``: seconds to go on without any reply, 0: one try; ``held``: while
+        something else uses it. ``seen`` is asked before it is sent again, and returns whether the first one arrived
+        after all.
 
         Raises NotFoundError, and what ``as_error`` returns; AzureSlowError and UnreachableError after too long.
         """
         begin, waits, registered = self.clock.steady(), Backoff(1.0, 30.0), False
         while True:
-            limit, asked = PATIENCE, None
+            limit, asked = PATIENCE if patience else 0.0, None
             try:
                 reply = self._send(method, url, body)
             except LinkError as error:
@@ -164,6 +165,10 @@ class Arm:
 
     def until_deleted(self, kind: Kind, accepted: Reply, what: str) -> None:
         self.finish(accepted, f"deleting {what}", usual=_DELETE_SECONDS.get(kind, kind.usual))
+
+    def act(self, kind: Kind, path: str, verb: str, what: str) -> Reply:
+        """Begin an action on a resource, such as to deallocate it. Return the reply, for ``finish``."""
+        return self.request("POST", self.url(f"{path}/{verb}", kind.version), what)
 
     def finish(self, accepted: Reply, what: str, *, usual: float) -> None:
         """Wait for the end of a long operation of either style. Raises what ``as_error`` returns, AzureSlowError."""

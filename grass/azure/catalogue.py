@@ -63,6 +63,13 @@ class Price:
 UNKNOWN = Price(None)
 
 
+def added(prices: Iterable[Price]) -> Price:
+    """Return the sum; not known if one of them is not."""
+    hourly = [price.hourly for price in prices]
+    known = [each for each in hourly if each is not None]
+    return Price(sum(known)) if len(known) == len(hourly) else UNKNOWN
+
+
 def read_sizes(skus: Iterable[Document], location: str) -> dict[str, Size]:
     """Return lower-case name → size, of the machines in ``skus``."""
     found = (_size(sku, location) for sku in skus if sku.get("resourceType") == "virtualMachines")
@@ -98,6 +105,7 @@ def disk_query(location: str, tier: str) -> str:
 
 
 ADDRESS_QUERY = "serviceName eq 'Virtual Network' and meterName eq 'Standard IPv4 Static Public IP'"
+GATEWAY_QUERY = "serviceName eq 'NAT Gateway' and meterName eq 'Standard Gateway'"
 
 
 def disk_tier(gib: int) -> str:

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from enum import Enum
 
-from grass.manifest.azure import AzureSettings, MachineSettings
+from grass.manifest.azure import AzureSettings, MachineSettings, Nat
 from grass.manifest.document import Document
 from grass.manifest.on_premises import ApiWay
 
@@ -68,8 +68,9 @@ class Kind(Enum):
     GROUP = ("Microsoft.Resources/resourceGroups", RESOURCES, 5)
     RULES = ("Microsoft.Network/networkSecurityGroups", NETWORKING, 10)
     ROUTES = ("Microsoft.Network/routeTables", NETWORKING, 10)
-    NETWORK = ("Microsoft.Network/virtualNetworks", NETWORKING, 10)
     ADDRESS = ("Microsoft.Network/publicIPAddresses", NETWORKING, 10)
+    NAT = ("Microsoft.Network/natGateways", NETWORKING, 10)
+    NETWORK = ("Microsoft.Network/virtualNetworks", NETWORKING, 10)
     MACHINE = ("Microsoft.Compute/virtualMachines", COMPUTE, 180)
     CARD = ("Microsoft.Network/networkInterfaces", NETWORKING, 10)
     DISK = ("Microsoft.Compute/disks", DISKS, 10)
@@ -91,6 +92,7 @@ WORDS = {
     Kind.GROUP: "resource group",
     Kind.RULES: "network security group",
     Kind.ROUTES: "route table",
+    Kind.NAT: "NAT gateway",
     Kind.NETWORK: "network",
     Kind.ADDRESS: "public address",
     Kind.MACHINE: "machine",
@@ -147,7 +149,7 @@ def body_hash(body: Document) -> str:
 @dataclass(frozen=True)
 class Terms:
     """What all machines of a cluster have in common; ``machine``: as the master, whose size and zone others may
-    differ in. ``key``: the public key that may log in."""
+    differ in. ``key``: the public key that may log in. ``nat``: nodes leave through a NAT gateway, not the master."""
 
     cluster: str
     location: str
@@ -156,11 +158,13 @@ class Terms:
     user: str
     key: str
     tags: dict[str, str]
+    nat: bool = False
 
 
 def terms_of(settings: AzureSettings, key: str) -> Terms:
     cloud, user = settings.cloud, settings.master.login.username or ""
-    return Terms(settings.name, cloud.location, settings.machine, settings.network, user, key, cloud.tags)
+    nat = settings.nat is Nat.GATEWAY
+    return Terms(settings.name, cloud.location, settings.machine, settings.network, user, key, cloud.tags, nat)
 
 
 def wanted(settings: AzureSettings, site: Site, sources: tuple[str, ...], key: str) -> tuple[Wanted, ...]:
@@ -176,8 +180,8 @@ def wanted(settings: AzureSettings, site: Site, sources: tuple[str, ...], key: s
     return (
         _wanted(terms, site, Kind.GROUP, {}),
         _wanted(terms, site, Kind.RULES, rules),
-        routes(terms, site, ""),
-        _wanted(terms, site, Kind.NETWORK, _network(settings.network, paths)),
+        *(_gateway(terms, site, paths) if terms.nat else (routes(terms, site, ""),)),
+        _wanted(terms, site, Kind.NETWORK, _network(settings.network, paths, nat=terms.nat)),
         machine(terms, site, names(name, "")[Kind.MACHINE], settings.machine, public=True),
     )
 
@@ -187,6 +191,16 @@ def routes(terms: Terms, site: Site, gateway: str) -> Wanted:
     out = {"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": gateway}
     found = [{"name": "out", "properties": out}] if gateway else []
     return _wanted(terms, site, Kind.ROUTES, {"properties": {"routes": found}})
+
+
+def _gateway(terms: Terms, site: Site, paths: dict[Kind, str]) -> tuple[Wanted, ...]:
+    """Return the way out of nodes that Azure sells, with its address."""
+    fixed: Document = {"sku": {"name": "Standard"}, "properties": {"publicIPAllocationMethod": "Static"}}
+    uses: Document = {"publicIpAddresses": [{"id": paths[Kind.ADDRESS]}]}
+    return (
+        _wanted(terms, site, Kind.ADDRESS, fixed),
+        _wanted(terms, site, Kind.NAT, {"sku": {"name": "Standard"}, "properties": uses}),
+    )
 
 
 def machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Wanted:
@@ -207,6 +221,8 @@ def names(cluster: str, group: str) -> dict[Kind, str]:
         Kind.GROUP: group,
         Kind.RULES: f"{cluster}-rules",
         Kind.ROUTES: f"{cluster}-routes",
+        Kind.ADDRESS: f"{cluster}-nat-ip",
+        Kind.NAT: f"{cluster}-nat",
         Kind.NETWORK: f"{cluster}-net",
         Kind.MACHINE: f"{cluster}-master",
     }
@@ -255,13 +271,14 @@ def _rule(name: str, priority: int, protocol: str, which: Document) -> Document:
     return {"name": name, "properties": {**common, "sourcePortRange": "*", "destinationAddressPrefix": "*", **which}}
 
 
-def _network(addresses: str, paths: dict[Kind, str]) -> Document:
+def _network(addresses: str, paths: dict[Kind, str], *, nat: bool) -> Document:
     of_master, of_nodes = subnets(addresses)
     common: Document = {
         "networkSecurityGroup": {"id": paths[Kind.RULES]},
         "defaultOutboundAccess": False,  # as Azure's newer versions have it, said so that it never depends on one
     }
-    routed = {**common, "addressPrefix": str(of_nodes), "routeTable": {"id": paths[Kind.ROUTES]}}
+    way: Document = {"natGateway": {"id": paths[Kind.NAT]}} if nat else {"routeTable": {"id": paths[Kind.ROUTES]}}
+    routed = {**common, "addressPrefix": str(of_nodes), **way}
     parts = {_MASTERS: {**common, "addressPrefix": str(of_master)}, _NODES: routed}
     listed = [{"name": name, "properties": properties} for name, properties in parts.items()]
     return {"properties": {"addressSpace": {"addressPrefixes": [addresses]}, "subnets": listed}}

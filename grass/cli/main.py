@@ -33,6 +33,7 @@ _COMMANDS = {
     "backup": "grass.cli.backup:backup",
     "restore": "grass.cli.backup:restore",
     "cluster": "grass.cli.cluster_logs:cluster",
+    "cost": "grass.cli.cost:cost",
     "job": "grass.cli.job:job",
     "apply": "grass.cli.apply:apply",
     "export": "grass.cli.export:export",
@@ -89,7 +90,7 @@ _ELSEWHERE = {
 _SECTIONS = {
     "Work": ("run", "job", "notebook", "tensorboard", "apply", "export", "schedule", "queue"),
     "Files": ("data", "image", "template"),
-    "See": ("status", "events", "top", "dashboard", "shares", "report"),
+    "See": ("status", "events", "top", "dashboard", "shares", "cost", "report"),
     "Clusters": ("create", "stop", "start", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
     "Machines": ("node", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),

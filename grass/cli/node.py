@@ -1,6 +1,7 @@
 """Define the commands `grass node …`: list nodes and send requests to them.
 
-``node_add``, ``node_remove``, ``node_scale``, ``join`` and ``leave`` add and remove nodes. Loaded by ``main``.
+``node_add``, ``node_remove``, ``node_scale``, ``node_power``, ``join`` and ``leave`` add, remove, stop and start nodes.
+Loaded by ``main``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _LAZY = {
     "add": "grass.cli.node_add:add",
     "remove": "grass.cli.node_remove:remove",
     "scale": "grass.cli.node_scale:scale",
+    "stop": "grass.cli.node_power:stop",
+    "start": "grass.cli.node_power:start",
     "ssh": "grass.cli.node_ssh:ssh",
 }
 _TAKEN = 30.0

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
+from enum import Enum
 from typing import Any
 
 from grass.manifest import quantities, values
@@ -84,6 +85,13 @@ _REFUSED_USERS = frozenset(
 """Azure refuses these names, except the last, which is that of the system user of Grass's daemons."""
 
 
+class Nat(str, Enum):
+    """How nodes, which have no public address, reach the Internet: through the master, or what Azure sells for it."""
+
+    MASTER = "master"
+    GATEWAY = "gateway"
+
+
 @dataclass(frozen=True)
 class Cloud:
     """Where on Azure. ``subscription``: name or id; None: the only one of the login."""
@@ -120,6 +128,7 @@ class AzureSettings(OnPremisesSettings):
     cloud: Cloud
     machine: MachineSettings = MachineSettings()
     network: str = "10.60.0.0/22"
+    nat: Nat = Nat.MASTER
     ssh_from: tuple[str, ...] = ()
     public_key: str | None = None
 
@@ -144,11 +153,13 @@ def read_azure(fields: Fields) -> AzureSettings:
     master = fields.section("master") or Fields({}, "master", fields.problems)
     machine = _read_machine(master)
     hosts = read_hosts(fields, name, master, HostSettings("", login, "master"), of_maro=of_maro, api=ApiWay.TUNNEL)
+    network, nat = _read_network(fields)
     return AzureSettings(
         **{each.name: getattr(hosts, each.name) for each in fields_of(hosts) if each.name != "warnings"},
         cloud=where,
         machine=machine,
-        network=_read_network(fields),
+        network=network,
+        nat=nat,
         ssh_from=ssh_from,
         public_key=own_key or public_key,
         warnings=tuple(warnings),
@@ -196,9 +207,10 @@ def _read_machine(master: Fields) -> MachineSettings:
     )
 
 
-def _read_network(fields: Fields) -> str:
+def _read_network(fields: Fields) -> tuple[str, Nat]:
     with fields.within("network") as section:
-        return section.read("range", _range, "10.60.0.0/22")
+        addresses = section.read("range", _range, "10.60.0.0/22")
+        return addresses, section.read("nat", values.one_of(Nat), Nat.MASTER)
 
 
 def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any], str]:

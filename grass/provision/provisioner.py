@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
-from grass.errors import ConflictError, InputError
+from grass.errors import ConflictError, GrassError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,6 +150,39 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class Powered:
+    """Result of stopping or starting one node. ``kept``: what is still paid. ``error``: why it failed."""
+
+    name: str
+    kept: str = ""
+    error: str | None = None
+    code: str = ""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one machine costs by list price, in US dollars. ``hourly`` None: not known. ``whole``: ``spent`` is all."""
+
+    name: str
+    what: str
+    state: str
+    hours: float
+    hourly: float | None
+    spent: float
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a cluster costs. ``since``: wall time from which it is known. ``limits``: what is not in it, for people."""
+
+    since: float
+    machines: tuple[Cost, ...]
+    limits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class MoveRequest:
     """Where the master is to go. ``to``: ``[USER@]HOST[:PORT]``. ``key``, ``become`` and ``plan`` as for
     ``NodeRequest``. ``nodes_later``: go on although nodes are away, or cannot be told."""
@@ -272,6 +305,23 @@ class CanScaleNodes(Provisioner, Protocol):
     def scale_nodes(self, request: ScaleRequest, client: Client, take_out: Callable[[str], None]) -> Scaled:
         """Make or remove machines, until there are as many nodes of each size as wanted. ``take_out`` removes a node
         from the cluster."""
+
+
+@runtime_checkable
+class CanPowerNodes(Protocol):
+    def stop_nodes(
+        self, names: Sequence[str], client: Client, drain: Callable[[Sequence[str]], Mapping[str, GrassError]]
+    ) -> list[Powered]:
+        """Turn off machines of nodes, so that less is paid. ``drain`` empties nodes; returns why some are not."""
+
+    def start_nodes(self, names: Sequence[str], client: Client, back: Callable[[str, bool], None]) -> list[Powered]:
+        """Turn machines on. ``back`` waits until a node takes part; also lets it take tasks again, if asked to."""
+
+
+@runtime_checkable
+class CanTellCosts(Protocol):
+    def costs(self) -> Costs:
+        """Return what the cluster costs and has cost."""
 
 
 @runtime_checkable

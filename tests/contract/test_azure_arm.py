@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,15 @@ from grass.azure.arm import Arm, Clock, LinkError
 from grass.azure.faults import AzureLoginError
 from grass.azure.pipeline import open_pipeline
 from grass.azure.resources import Kind, wanted
-from grass.errors import InputError, UnreachableError
-from grass.provision.azure import create, delete
+from grass.errors import GrassError, InputError, UnreachableError
+from grass.manifest.azure import AzureSettings
+from grass.manifest.on_premises import HostSettings
+from grass.model.lifecycle import NodeState
+from grass.provision.azure import cost, create, delete, nodes, power
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import subscription_of
-from grass.provision.provisioner import Created, Session
+from grass.provision.on_premises.machines import Machines
+from grass.provision.provisioner import AddedNode, Created, ScaleRequest, Session
 from tests.doubles.azure_arm import NIC, SUBSCRIPTION, TOKEN, VM
 from tests.support.azure_server import FASTER, Credential, Served, serve
 from tests.support.azure_world import settings
@@ -42,18 +46,42 @@ def arm(served: Served, token: str = TOKEN) -> Arm:
     return Arm(open_pipeline(endpoint, Credential(token)), endpoint, CLOCK, lambda _: None)
 
 
+def install(settings: AzureSettings, session: Session) -> Created:
+    Machines(settings.master).save(session.client_dir)
+    return Created(session.name, settings.mode, "", settings.master.address)
+
+
 def test_a_cluster_is_made_and_removed_over_the_real_pipeline(trusted: Served, tmp_path: Path) -> None:
     azure, credential = trusted.azure, Credential(TOKEN)
     edges = Edges(
         lambda endpoint: open_pipeline(endpoint, credential),
         CLOCK,
         reach=lambda host, session: None,
-        install=lambda settings, session: Created(session.name, settings.mode, "", settings.master.address),
+        install=install,
     )
     wished = settings(cloud={"location": "westeurope", "endpoint": azure.endpoint}, ssh={"from": ["203.0.113.0/24"]})
     session = Session("lab", tmp_path, lambda _: None)
     assert create.create(wished, session, edges).url == "20.0.0.9"
     assert [len(azure.of(type)) for type in (VM, NIC)] == [1, 1] and credential.asked == 1
+    azure.limits |= {"cores": 20, "standardBSFamily": 10}
+    there: dict[str, nodes.Member] = {}
+
+    def join(hosts: Sequence[HostSettings]) -> list[AddedNode]:
+        there.update({str(host.name): nodes.Member(NodeState.READY) for host in hosts})
+        return []
+
+    def drain(names: Sequence[str]) -> dict[str, GrassError]:
+        return {}
+
+    nodes.scale(session, edges, ScaleRequest({"Standard_B2s": 1}), nodes.Cluster(lambda: there, join, there.pop))
+    noted: list[str] = []
+    asked = power.Nodes(lambda: there, drain, lambda name, why: noted.append(why), lambda name, drained: None)
+    assert [one.error for one in power.stop(session, edges, ["lab-b2s-1"], asked)] == [None]
+    assert "deallocated" in noted[0] and [one.state for one in cost.costs(session, edges).machines] == [
+        "deallocated",
+        "running",
+    ]
+    assert [one.error for one in power.start(session, edges, ["lab-b2s-1"], asked)] == [None]
     delete.delete(session, edges, force=False, packages=False)
     assert azure.empty()
 
@@ -122,6 +150,10 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     assert network.network_interfaces.get("typed", card.id.rpartition("/")[2], **pinned).ip_configurations
     assert {usage.name.value: usage.limit for usage in compute.usage.list("westeurope")}["cores"] == 4
     assert len([sku for sku in compute.resource_skus.list(filter="location eq 'westeurope'")]) == len(azure.skus)
+    compute.virtual_machines.begin_deallocate("typed", machine.name).result()
+    [seen] = [each for each in compute.virtual_machines.list_all(status_only="true") if each.name == machine.name]
+    assert [each.code for each in seen.instance_view.statuses][1:] == ["PowerState/deallocated"]
+    compute.virtual_machines.begin_start("typed", machine.name).result()
     compute.virtual_machines.begin_delete("typed", machine.name, force_deletion=True).result()
     network.virtual_networks.begin_delete("typed", net.name, **pinned).result()
     network.route_tables.begin_delete("typed", routes.name, **pinned).result()

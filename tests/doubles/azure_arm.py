@@ -37,6 +37,7 @@ _FILES = {
     "microsoft.network/networksecuritygroups": "network-2025-09-01",
     "microsoft.network/virtualnetworks": "network-2025-09-01",
     "microsoft.network/routetables": "network-2025-09-01",
+    "microsoft.network/natgateways": "network-2025-09-01",
     "microsoft.network/networkinterfaces": "network-2025-09-01",
     "microsoft.network/publicipaddresses": "network-2025-09-01",
     "microsoft.resources/resourcegroups": "resourcegroups-2025-04-01",
@@ -48,12 +49,14 @@ VM, NIC, IP, DISK = (
     "Microsoft.Compute/disks",
 )
 NSG, VNET = "Microsoft.Network/networkSecurityGroups", "Microsoft.Network/virtualNetworks"
-ROUTES = "Microsoft.Network/routeTables"
-_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0}
+ROUTES, NAT = "Microsoft.Network/routeTables", "Microsoft.Network/natGateways"
+_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0, NAT: 8.0, IP: 3.0}
+_ACTION_SECONDS = {"deallocate": 40.0, "start": 30.0}
 _THING = re.compile(
     r"/subscriptions/(?P<sub>[^/]+)/resourcegroups/(?P<group>[^/]+)/providers/(?P<type>[^/]+/[^/]+)/(?P<name>[^/]+)$",
     re.I,
 )
+_ACTION = re.compile(r"(?P<thing>.+/virtualMachines/[^/]+)/(?P<verb>[a-zA-Z]+)$", re.I)
 _GROUP = re.compile(r"/subscriptions/(?P<sub>[^/]+)/resourcegroups/(?P<group>[^/]+)$", re.I)
 
 
@@ -90,6 +93,7 @@ class Thing:
     until: float | None = None
     going: bool = False
     reserved: float = 0.0
+    power: str = "running"
 
 
 @dataclass
@@ -180,6 +184,8 @@ class Azure:
     """What ``Retry-After`` says of operations."""
     boot: Callable[[Body], str] = lambda machine: ANYWHERE
     """Called with each machine that is made; starts it, and returns its address: the public one, if it has one."""
+    switch: Callable[[str, bool], None] = lambda name, on: None
+    """Called with the name of each machine that is turned on or off."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -251,9 +257,14 @@ class Azure:
                 return self._pages(asked, self._skus(asked.query["$filter"]))
             case ["providers", namespace, "locations", _, "usages"]:
                 return _list(self._usages(namespace))
+            case ["providers", "Microsoft.Compute", "virtualMachines"]:
+                self._check_version(VM.lower(), asked)
+                return self._pages(asked, [self._power_of(each) for each in self.of(VM)])
             case ["providers", "Microsoft.Authorization", "policyAssignments"]:
                 named = {"listOfAllowedLocations": {"value": self.allowed}}
                 return _list([{"properties": {"parameters": named}}] if self.allowed is not None else [])
+        if asked.method == "POST" and (acted := _ACTION.match(path)):
+            return self._act(asked, acted["thing"], acted["verb"])
         if found := _GROUP.match(path):
             return self._group(asked, found["group"])
         if found := _THING.match(path):
@@ -323,8 +334,7 @@ class Azure:
             raise RefusalError(409, "AnotherOperationInProgress")
         if there is not None and there.body["location"] != body["location"]:
             raise RefusalError(409, "InvalidResourceLocation")
-        if type == VNET:
-            self._check_network(body, there)
+        self._check_parts(type, body, there)
         error = self._check_machine(group, name, body, there) if type == VM else None
         now, seconds = self.steady(), _SECONDS[type]
         end = float("inf") if self.endless and type == VM else now + seconds
@@ -340,6 +350,43 @@ class Azure:
         number = self._later(end - now, settled, error)
         where = f"{self.endpoint}/subscriptions/{SUBSCRIPTION}/operations/{number}?api-version=2026-04-01"
         return Answer(201 if there is None else 200, self._shown(made), {"azure-asyncoperation": where})
+
+    def _act(self, asked: Asked, path: str, verb: str) -> Answer:
+        """Turn a machine on or off. One that was deallocated may find no room, and is then in a failed state."""
+        self._check_version(VM.lower(), asked)
+        self._check_lock(path)
+        machine = self._by_path(path)
+        if verb not in _ACTION_SECONDS or asked.body is not None:
+            raise RefusalError(400, "InvalidRequestContent")
+        if machine is None or machine.going:
+            raise RefusalError(404, "ResourceNotFound")
+        if machine.busy > self.steady():
+            raise RefusalError(409, "AnotherOperationInProgress")
+        size, zone = machine.body["properties"]["hardwareProfile"]["vmSize"], (machine.body.get("zones") or [None])[0]
+        error, on = None, verb == "start"
+        if on and machine.power == "deallocated" and (size, zone) in self.without_capacity:
+            error = {"code": "ZonalAllocationFailed" if zone else "AllocationFailed", "message": "none left"}
+        machine.busy, before = self.steady() + _ACTION_SECONDS[verb], machine.power
+        machine.state, machine.power = "Updating", "starting" if on else "deallocating"
+
+        def settled() -> None:
+            machine.state = "Failed" if error else "Succeeded"
+            machine.power = before if error else "running" if on else "deallocated"
+            if machine.power != before:
+                self.switch(machine.name, on)
+
+        number = self._later(_ACTION_SECONDS[verb], settled, error)
+        root = f"{self.endpoint}/subscriptions/{SUBSCRIPTION}"
+        headers = {
+            "azure-asyncoperation": f"{root}/operations/{number}?api-version=2026-04-01",
+            "location": f"{root}/results/{number}?api-version=2026-04-01",
+        }
+        return Answer(202, {}, headers)
+
+    def _power_of(self, machine: Thing) -> Body:
+        shown = self._listed(machine)
+        codes = [{"code": "ProvisioningState/succeeded"}, {"code": f"PowerState/{machine.power}"}]
+        return {**shown, "properties": {"instanceView": {"statuses": codes}}}
 
     def _delete(self, asked: Asked, there: Thing) -> Answer:
         self._check_lock(asked.path)
@@ -379,12 +426,22 @@ class Azure:
         if type in _FILES and not _FILES[type].endswith(asked.query["api-version"]):
             raise RefusalError(400, "InvalidApiVersionParameter")
 
+    def _check_parts(self, type: str, body: Body, there: Thing | None) -> None:
+        if type == VNET:
+            self._check_network(body, there)
+        if type == NAT:
+            for each in body["properties"]["publicIpAddresses"]:
+                self._named(each["id"])
+        if type == IP and there is None and self._used("PublicIPAddresses") >= self.limits["PublicIPAddresses"]:
+            raise RefusalError(400, "PublicIPCountLimitReached")
+
     def _check_network(self, body: Body, there: Thing | None) -> None:
         subnets = {each["name"]: each["properties"] for each in body["properties"]["subnets"]}
         for each in subnets.values():
             self._named(each["networkSecurityGroup"]["id"])
-            if "routeTable" in each:
-                self._named(each["routeTable"]["id"])
+            for part in ("routeTable", "natGateway"):
+                if part in each:
+                    self._named(each[part]["id"])
         if there is None or self._user_of(there) == "":
             return
         for each in there.body["properties"]["subnets"]:
@@ -522,6 +579,10 @@ class Azure:
                 return "InUsePublicIpAddressCannotBeDeleted"
             if each.type == VNET and thing.type == NSG and f'{path}"' in text:
                 return "InUseNetworkSecurityGroupCannotBeDeleted"
+            if each.type == NAT and thing.type == IP and f'{path}"' in text:
+                return "InUsePublicIpAddressCannotBeDeleted"
+            if each.type == VNET and thing.type == NAT and f'{path}"' in text:
+                return "InUseNatGatewayCannotBeDeleted"
             if each.type == VNET and thing.type == ROUTES and f'{path}"' in text:
                 return "InUseRouteTableCannotBeDeleted"
             if each.type == VM and thing.type in (NIC, DISK) and thing.name.lower() in text:
@@ -585,6 +646,8 @@ class Azure:
                 items += [{**one, "productName": "VMs Windows", "retailPrice": price / 2}]
         if "LRS Disk" in wanted:
             items.append({**common, "unitOfMeasure": "1/Month", "retailPrice": 2.4, "armRegionName": "westeurope"})
+        if "NAT Gateway" in wanted:
+            items.append({**common, "retailPrice": 0.045, "armRegionName": "westeurope"})
         if "Public IP" in wanted:
             items.append({**common, "retailPrice": 0.005})
         return {"Items": items, "NextPageLink": None}

@@ -574,8 +574,13 @@ def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
     assert grass.good("node", "list", "-o", "quiet").strip() == node["name"]
     assert node["name"] in grass.good("node", "show", node["name"])
     assert grass("node", "show", "nothing").returncode == Exit.BAD_INPUT
-    refused = grass("node", "scale", "Standard_B2s", "1")
-    assert refused.returncode == Exit.BAD_INPUT and "on this machine only" in refused.stderr, refused.stderr
+    for refused in (
+        grass("node", "scale", "Standard_B2s", "1"),
+        grass("node", "stop", node["name"]),
+        grass("node", "start", node["name"]),
+        grass("cost"),
+    ):
+        assert refused.returncode == Exit.BAD_INPUT and "on this machine only" in refused.stderr, refused.stderr
     grass.good("job", "start", job_file(folder, "eventful", "true"))
     grass.good("job", "wait", "eventful")
     assert "eventful" in grass.good("events")

@@ -10,22 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grass.azure.arm import Clock, LinkError, Reply
-from grass.errors import NotFoundError, WaitTimeoutError
+from grass.errors import GrassError, NotFoundError, WaitTimeoutError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.manifest.settings import parse_settings
 from grass.model.lifecycle import NodeState
-from grass.provision.azure import create, delete, nodes
+from grass.provision.azure import cost, create, delete, nodes, power
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.nodes import Member
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import remember
-from grass.provision.provisioner import AddedNode, Created, Scaled, ScaleRequest, Session
+from grass.provision.provisioner import AddedNode, Costs, Created, Powered, Scaled, ScaleRequest, Session
 from tests.doubles.azure_arm import TYPES, Azure
 from tests.support.needs import require
 
 ID = "0123456789abcdef"
+EPOCH = 1.8e9
+"""Wall time at which a world begins."""
 
 
 class KilledError(BaseException):
@@ -46,6 +48,8 @@ class World:
     members: dict[str, Member] = field(default_factory=dict)
     """Nodes that the cluster knows."""
     joined: list[HostSettings] = field(default_factory=list)
+    why: dict[str, str] = field(default_factory=dict)
+    """Reasons of nodes that are STOPPED."""
     silent: set[str] = field(default_factory=set)
     """Names of machines that never answer SSH."""
     ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
@@ -54,7 +58,9 @@ class World:
         require((TYPES / "validate.py").exists(), "types of Azure", f"they are not in {TYPES}")
         self.azure = Azure(lambda: self.now)
         clock = Clock(lambda: self.now, self._sleep)
-        self.edges = Edges(lambda _: self._send, clock, lambda: next(self.ids), self._reach, self._install)
+        self.edges = Edges(
+            lambda _: self._send, clock, lambda: next(self.ids), self._reach, self._install, lambda: EPOCH + self.now
+        )
         self.session = Session("lab", self.home, self.said.append)
 
     def plan(self, **keys: object) -> list[str]:
@@ -73,6 +79,31 @@ class World:
         lines: list[str] = []
         nodes.scale(self.session, self.edges, ScaleRequest(wanted, None, lines.append), self._cluster())
         return "\n".join(lines)
+
+    def stop(self, *names: str) -> dict[str, Powered]:
+        return {one.name: one for one in power.stop(self.session, self.edges, names, self._nodes())}
+
+    def start(self, *names: str) -> dict[str, Powered]:
+        return {one.name: one for one in power.start(self.session, self.edges, names, self._nodes())}
+
+    def costs(self) -> Costs:
+        return cost.costs(self.session, self.edges)
+
+    def _nodes(self) -> power.Nodes:
+        return power.Nodes(lambda: dict(self.members), self._drain, self._stopped, self._back)
+
+    def _drain(self, names: Sequence[str]) -> dict[str, GrassError]:
+        busy = {name for name in names if self.members[name].tasks}
+        self.members |= {name: Member(NodeState.DRAINED) for name in names if name not in busy}
+        return {name: WaitTimeoutError(f"node {name} is still DRAINING") for name in busy}
+
+    def _stopped(self, name: str, why: str) -> None:
+        self.members[name], self.why[name] = Member(NodeState.STOPPED), why
+
+    def _back(self, name: str, drained: bool) -> None:
+        if name in self.silent:
+            raise WaitTimeoutError(f"node {name} is still STOPPED")
+        self.members[name] = Member(NodeState.READY)
 
     def remove(self, name: str) -> None:
         nodes.remove(self.session, self.edges, name, lambda: self._take_out(name))

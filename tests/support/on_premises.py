@@ -86,6 +86,12 @@ class Cluster:
         out, err = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
+    def good(self, *arguments: str) -> str:
+        """Return what a command printed that must succeed."""
+        done = self.grass(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def create(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return self.grass("create", str(self.file()), *options, **environment)
 

@@ -1,4 +1,5 @@
-"""Every request of `grass create` and `grass delete` on Azure × every fault: what is left can be continued or removed.
+"""Every request of `grass create`, `delete`, `node scale`, `stop` and `start` on Azure × every fault: what is left goes
+on, or can be removed.
 
 The property, after any cut: `create` again works, and `delete` leaves nothing, and touches nothing that is not Grass's.
 """
@@ -14,6 +15,8 @@ import pytest
 
 from grass.azure.arm import Reply
 from grass.errors import GrassError
+from grass.model.lifecycle import NodeState
+from grass.provision.provisioner import Powered
 from tests.doubles.azure_arm import IP, NIC, VM
 from tests.support.azure_world import KilledError, World, cut, reply
 
@@ -223,6 +226,48 @@ def with_a_master(world: World) -> None:
 def with_nodes(world: World) -> None:
     with_a_master(world)
     grow(world)
+
+
+def turn_off(world: World) -> None:
+    all_well(world.stop("lab-b2s-1", "lab-b2s-2"))
+
+
+def turn_on(world: World) -> None:
+    all_well(world.start("lab-b2s-1", "lab-b2s-2"))
+
+
+def all_well(ended: dict[str, Powered]) -> None:
+    if failed := [str(one.error) for one in ended.values() if one.error is not None]:
+        raise GrassError("\n".join(failed))
+
+
+def with_nodes_off(world: World) -> None:
+    with_nodes(world)
+    turn_off(world)
+
+
+@PARTS
+@SOME_NAMES
+@pytest.mark.parametrize(
+    ("act", "before", "power"), [(turn_off, with_nodes, "deallocated"), (turn_on, with_nodes_off, "running")]
+)
+def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on(
+    act: Callable[[World], object], before: Callable[[World], object], power: str, name: str, part: int, memory: Path
+) -> None:
+    for number in requests(memory / "whole", act, part, before):
+        world = new_world(memory / str(number))
+        before(world)
+        at(world, number, FAULTS[name])
+        failed = run(world, act)
+        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+        assert name not in PASSES or failed is None, where
+        assert run(world, act) is None, where
+        nodes = [thing for thing in world.azure.of(VM) if "b2s" in thing.name]
+        assert [thing.power for thing in nodes] == [power, power], where
+        state = NodeState.STOPPED if power == "deallocated" else NodeState.READY
+        assert {member.state for member in world.members.values()} == {state}, where
+        if number % 2:
+            assert run(world, World.delete) is None and nothing_is_left(world), where
 
 
 @PARTS

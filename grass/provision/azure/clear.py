@@ -15,9 +15,9 @@ from grass.azure.resources import LOCKS, OF_TYPE, RESOURCES, WORDS, Kind, Site, 
 from grass.errors import GrassError, NotFoundError
 from grass.manifest.document import Document
 
-ORDER = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK, Kind.NETWORK, Kind.ROUTES, Kind.RULES)
-"""What uses something comes before it. A network names the rules and routes of its subnets."""
-OF_MACHINE = ORDER[:4]
+OF_MACHINE = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK)
+ORDER = (Kind.MACHINE, Kind.CARD, Kind.DISK, Kind.NETWORK, Kind.NAT, Kind.ADDRESS, Kind.ROUTES, Kind.RULES)
+"""What uses something comes before it. A network names the rules, routes and gateway of its subnets."""
 _REFUSALS = (AzureError, AzureForbiddenError, AzureSlowError)
 _ROUNDS = 10
 _LAG_SECONDS = 20.0

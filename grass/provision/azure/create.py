@@ -17,13 +17,14 @@ from grass.azure.resources import Kind, Wanted, in_zone, is_ours, routes, terms_
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.files.key import key_pair
 from grass.hosts.ssh import KNOWN_HOSTS
-from grass.manifest.azure import AzureSettings
+from grass.manifest.azure import AzureSettings, Nat
 from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.mode_file import write_mode
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import Facts, addresses, alternatives, look, own_address, subscription_of
 from grass.provision.azure.making import Making, same
+from grass.provision.azure.metering import look_later
 from grass.provision.azure.plan import alternatives_text, cost_lines, plan_lines, problems
 from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
@@ -72,6 +73,7 @@ def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
         replace(known.record, terms=terms_of(settings, key)).save(session.folder)
         with _explained(settings, session, known, new=new) as made:
             address = _make(settings, session, known, key, made)
+            _meter(session, edges, settings, known)
             host = _host(settings, session, address)
             try:
                 edges.reach(host, session)
@@ -131,9 +133,17 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
     public, private = addresses(arm, there, master.label)
     if not public:
         raise GrassError(f"{master.label}: has no public address; `grass delete` removes it, then create it again")
+    if settings.nat is Nat.GATEWAY:
+        return public
     # nodes leave through the master; its address is known only now
     _ensure(arm, routes(terms_of(settings, key), site, private), site.id, made, use_existing=False)
     return public
+
+
+def _meter(session: Session, edges: Edges, settings: AzureSettings, known: _Known) -> None:
+    if (record := load_record(session.folder)) is not None:
+        prices = {settings.machine.size: known.facts.costs}
+        look_later(known.arm, record, session.folder, edges.wall(), prices)
 
 
 def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: bool) -> None:

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 
 from grass.azure.arm import Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
+from grass.azure.meter import spent
 from grass.azure.resources import Kind, Site, is_ours, names
 from grass.errors import GrassError
 from grass.provision.azure.clear import Item, clear, others, reason
 from grass.provision.azure.edges import Edges
+from grass.provision.azure.metering import load
 from grass.provision.azure.record import load_record
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises.delete import clean_nodes
@@ -37,11 +39,20 @@ def delete(session: Session, edges: Edges, *, force: bool, packages: bool) -> De
             left = clean_nodes(session, machines, force, packages, also_reached={}, skip=made)
         if record is not None:
             arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+            _say_what_it_cost(session, edges)
             stays = _everything(arm, record.site, session.name, made)
             if stays:
                 raise LeftOnAzureError(_text(session.name, stays))
         remove_tree(session.folder)
     return Deleted(left)
+
+
+def _say_what_it_cost(session: Session, edges: Edges) -> None:
+    """From what was seen last: nothing is asked of Azure for it."""
+    if (ledger := load(session.folder)) is not None:
+        total, whole = spent(iter(ledger.meters.values()), edges.wall())
+        more = "" if whole else ", without what has no known price"
+        session.progress(f"cluster {session.name}: has cost about ${total:.2f} by list price{more}")
 
 
 def _everything(arm: Arm, site: Site, cluster: str, nodes: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from grass.provision.on_premises import create as on_premises
 from grass.provision.on_premises.machines import open_host
 from grass.provision.provisioner import Created, Session
 from grass.system import clock, entropy
+from grass.system.clock import wall
 
 SSH_PATIENCE = 600.0
 _FIRST_BOOT_SECONDS = 900.0
@@ -55,10 +56,11 @@ class Edges:
     """Ways to the world.
 
     ``send``: from the endpoint, how requests are sent. ``mark``: makes the id of a new cluster. ``install``: makes a
-    machine that answers the cluster's master."""
+    machine that answers the cluster's master. ``wall``: for what it costs."""
 
     send: Callable[[str], Send] = open_pipeline
     clock: Clock = _CLOCK
     mark: Callable[[], str] = entropy.mark
     reach: Callable[[HostSettings, Session], None] = reach
     install: Callable[[AzureSettings, Session], Created] = on_premises.create
+    wall: Callable[[], float] = wall

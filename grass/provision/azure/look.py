@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from grass.azure import catalogue
 from grass.azure.arm import Arm, state_of
-from grass.azure.catalogue import ADDRESSES, Price, Quota, Size
+from grass.azure.catalogue import ADDRESSES, Price, Quota, Size, added
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
 from grass.azure.finder import Fit, candidates, cheapest_first, obstacles
 from grass.azure.resources import (
@@ -30,7 +30,7 @@ from grass.azure.resources import (
     names,
 )
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
-from grass.manifest.azure import AzureSettings, MachineSettings
+from grass.manifest.azure import AzureSettings, MachineSettings, Nat
 from grass.manifest.document import Document
 
 _OWN_ADDRESS = "https://api.ipify.org?format=json"
@@ -66,6 +66,14 @@ class Costs:
     machine: Price = catalogue.UNKNOWN
     disk: Price = catalogue.UNKNOWN
     address: Price = catalogue.UNKNOWN
+    gateway: Price | None = None
+    """Of a NAT gateway; None: the cluster has none."""
+
+    @property
+    def whole(self) -> Price:
+        """Return what a cluster with a master alone costs."""
+        parts = [self.machine, self.disk, self.address]
+        return added([*parts, self.gateway, self.address] if self.gateway is not None else parts)
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def look(settings: AzureSettings, arm: Arm, subscription: Subscription) -> Facts
         existing(settings, arm, subscription),
         tuple(name for name in NAMESPACES if not _is_registered(arm, subscription, name)),
         _allowed(arm, subscription),
-        costs(arm, cloud.location, settings.machine),
+        costs(arm, cloud.location, settings.machine, nat=settings.nat is Nat.GATEWAY),
     )
 
 
@@ -176,15 +184,16 @@ def addresses_left(quotas: Mapping[str, Quota]) -> Quota | None:
     return min(known, key=lambda quota: quota.left, default=None)
 
 
-def costs(arm: Arm, location: str, like: MachineSettings) -> Costs:
+def costs(arm: Arm, location: str, like: MachineSettings, *, nat: bool = False) -> Costs:
     """Return list prices. Without a reply they are not known: nobody is kept from a cluster by that."""
     size, tier = like.size, catalogue.disk_tier(like.disk)
     with suppress(UnreachableError, AzureError, NotFoundError):
         machine = catalogue.read_prices(_prices(arm, catalogue.price_query(location, [size])))
         disk = catalogue.read_price(_prices(arm, catalogue.disk_query(location, tier)), location)
         address = catalogue.read_price(_prices(arm, catalogue.ADDRESS_QUERY), location)
-        return Costs(machine.get(size.lower(), catalogue.UNKNOWN), disk, address)
-    return Costs()
+        gateway = catalogue.read_price(_prices(arm, catalogue.GATEWAY_QUERY), location) if nat else None
+        return Costs(machine.get(size.lower(), catalogue.UNKNOWN), disk, address, gateway)
+    return Costs(gateway=catalogue.UNKNOWN if nat else None)
 
 
 def alternatives(settings: AzureSettings, arm: Arm, facts: Facts) -> list[Fit]:

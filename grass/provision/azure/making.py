@@ -57,7 +57,7 @@ class Making:
             elif not is_ours(found, self._site.id):
                 text = "exists, and Grass did not make it; choose another name"
                 ended[each.name] = ConflictError(f"{each.label}: {text}")
-            elif state_of(found) == "Succeeded":
+            elif state_of(found) == "Succeeded" or self._noted(each).stopped:
                 self._made.append(each.label)
                 ended[each.name] = found if same(found, each) else _other(each)
             elif state_of(found) in ("Failed", "Canceled"):
@@ -73,7 +73,7 @@ class Making:
 
     def _found(self, each: Wanted) -> Document | None:
         found = self._arm.find(each.path, each.kind.version, each.label)
-        if found is None or state_of(found) in ENDED:
+        if found is None or state_of(found) in ENDED or self._noted(each).stopped:
             return found
         if state_of(found) == "Deleting":
             return self._arm.until_settled(each.path, each.kind, f"{each.label}, which is being deleted")

@@ -23,6 +23,7 @@ from grass.model.lifecycle import NodeState
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
 from grass.provision.azure.making import Making, clear_machines
+from grass.provision.azure.metering import look_later
 from grass.provision.azure.plan import alternatives_text, money, size_text
 from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
@@ -130,17 +131,21 @@ def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
                 request.plan(line)
             return Scaled()
         removed, failed = _remove(session, known.arm, known.site, known.change.remove, cluster)
-        return Scaled((*failed, *_add(session, known, cluster)), removed)
+        try:
+            return Scaled((*failed, *_add(session, known, cluster)), removed)
+        finally:
+            look_later(known.arm, record_of(session), session.folder, edges.wall(), known.costs)
 
 
 def remove(session: Session, edges: Edges, name: str, take_out: Callable[[], None]) -> None:
     """Remove one node, with its machine. Raises GrassError: it stays, with the reason."""
     with cluster_lock(session.home, session.name):
-        record = _record(session)
+        record = record_of(session)
         arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
         with suppress(NotFoundError):  # an earlier call took it out
             take_out()
         _clear(session, arm, record.site, [name])
+        look_later(arm, record_of(session), session.folder, edges.wall(), {})
 
 
 def is_node(session: Session, name: str) -> bool:
@@ -148,7 +153,8 @@ def is_node(session: Session, name: str) -> bool:
     return record is not None and name in record.nodes(session.name)
 
 
-def _record(session: Session) -> Record:
+def record_of(session: Session) -> Record:
+    """Return the record of a cluster that was made. Raises ConflictError."""
     record = load_record(session.folder)
     if record is None or record.terms is None:
         raise ConflictError(f"cluster {session.name}: creating it was interrupted; repeat `grass create FILE`")
@@ -156,7 +162,7 @@ def _record(session: Session) -> Record:
 
 
 def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluster) -> _Known:
-    record = _record(session)
+    record = record_of(session)
     assert record.terms is not None
     arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
     region = region_of(arm, Subscription(record.subscription, ""), record.location)
@@ -217,6 +223,7 @@ def _plan(known: _Known) -> Iterator[str]:
         size = known.region.sizes.get(asked.size.lower())
         about = f" ({size_text(size)})" if size else ""
         state = "is made" if name in change.new else "exists" if name in known.members else "is made and joined"
+        state = "exists, and is stopped" if asked.stopped else state
         zone = f", zone {asked.zone}" if asked.zone else ""
         yield f"machine {name}: {state}: {asked.size}{about}, disk of {disk} GiB, no public address{zone}"
     for name in change.remove:

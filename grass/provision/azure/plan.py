@@ -5,12 +5,13 @@ Used by this package.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from grass.azure.catalogue import Price, Size
 from grass.azure.finder import Fit, obstacles, quotas_of
 from grass.azure.resources import WORDS, Kind, Wanted, is_ours
-from grass.manifest.azure import AzureSettings
+from grass.manifest.azure import AzureSettings, Nat
+from grass.manifest.document import Document
 from grass.provision.azure.look import Costs, Facts, addresses_left
 
 _SHOWN = 6
@@ -57,6 +58,7 @@ def _problems(settings: AzureSettings, facts: Facts, id: str) -> Iterator[str]:
     for kind, each in found.items():
         if kind is not Kind.GROUP and not is_ours(each, id):
             yield f"name: {WORDS[kind]} {each.get('name')} exists in {cloud.resource_group}, and Grass did not make it"
+    yield from _other_way_out(settings, found)
     if facts.allowed is not None and cloud.location not in facts.allowed:
         listed = ", ".join(sorted(facts.allowed)) or "none"
         yield f"cloud.location: a policy of the subscription allows the regions {listed}, not {cloud.location}"
@@ -67,12 +69,26 @@ def _problems(settings: AzureSettings, facts: Facts, id: str) -> Iterator[str]:
         yield f"master.size: Azure has no {machine.size} in {cloud.location}"
     else:
         yield from (f"master.size: {each}" for each in obstacles(size, facts.region.quotas, machine.zone))
-    left = addresses_left(facts.region.quotas)
-    if left is not None and left.left < 1:
-        yield (
-            f"cloud.location: no public address is left of {left.limit} in {cloud.location} ({left.label}); delete one "
-            "that is not used, or choose another region"
-        )
+    yield from _too_few_addresses(settings, facts)
+
+
+def _other_way_out(settings: AzureSettings, found: Mapping[Kind, Document]) -> Iterator[str]:
+    nat = settings.nat is Nat.GATEWAY
+    if (Kind.NAT in found and not nat) or (Kind.NETWORK in found and nat and Kind.NAT not in found):
+        way = Nat.MASTER if nat else Nat.GATEWAY
+        yield f"network.nat: was {way.value} when the network was made, and stays so; delete the cluster first"
+
+
+def _too_few_addresses(settings: AzureSettings, facts: Facts) -> Iterator[str]:
+    left, needed = addresses_left(facts.region.quotas), _new_addresses(settings, facts)
+    if left is None or left.left >= needed:
+        return
+    have = "no public address is left" if left.left < 1 else f"{left.left} public address is left"
+    more = f", and {needed} are needed (`network.nat: master` needs one less)" if needed > 1 else ""
+    yield (
+        f"cloud.location: {have} of {left.limit} in {settings.cloud.location} ({left.label}){more}; delete one that is "
+        "not used, or choose another region"
+    )
 
 
 def alternatives_text(fits: Sequence[Fit]) -> str:
@@ -89,12 +105,13 @@ def alternatives_text(fits: Sequence[Fit]) -> str:
 
 def cost_lines(costs: Costs, size: str) -> Iterator[str]:
     """Yield what is paid, and until when."""
-    known = [price.hourly for price in (costs.machine, costs.disk, costs.address) if price.hourly is not None]
-    whole = Price(sum(known) if len(known) == 3 else None)
-    yield f"list price in US dollars, without taxes, discounts and traffic: {money(whole)}"
+    yield f"list price in US dollars, without taxes, discounts and traffic: {money(costs.whole)}"
     yield f"  machine {size}: {money(costs.machine)}; not paid while it is deallocated"
     yield f"  disk: {money(costs.disk)}; paid until `grass delete`"
     yield f"  public address: {money(costs.address)}; paid until `grass delete`"
+    if costs.gateway is not None:
+        paid = f"{money(costs.gateway)}, and its address {money(costs.address)}"
+        yield f"  NAT gateway: {paid}; paid until `grass delete`, each GB through it besides"
 
 
 def _detail(kind: Kind, settings: AzureSettings, facts: Facts, sources: Sequence[str]) -> str:
@@ -117,10 +134,15 @@ def _quota_lines(settings: AzureSettings, facts: Facts) -> Iterator[str]:
     size = facts.size(settings.machine.size)
     needs = [(quota, size.cores, "cores ") for quota in quotas_of(size, facts.region.quotas)] if size else []
     if (addresses := addresses_left(facts.region.quotas)) is not None:
-        needs.append((addresses, 1, ""))
+        needs.append((addresses, _new_addresses(settings, facts), ""))
     for quota, taken, what in needs:
         after = max(0, quota.left - taken)
         yield f"quota {quota.label}: {quota.left} of {quota.limit} {what}are left; {after} after it"
+
+
+def _new_addresses(settings: AzureSettings, facts: Facts) -> int:
+    """Return how many the master and, if wanted, a NAT gateway still need."""
+    return 1 + (settings.nat is Nat.GATEWAY and Kind.ADDRESS not in facts.found)
 
 
 def size_text(size: Size) -> str:

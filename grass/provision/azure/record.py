@@ -21,12 +21,14 @@ class Asked:
     """A machine that Azure is asked for: noted before the request.
 
     ``zone`` empty: as the settings say for the master, and Azure's choice for nodes. ``operation``: where Azure tells
-    how making it goes on; empty: nothing is known of it.
+    how making it goes on; empty: nothing is known of it. ``stopped``: it was turned off on purpose, and exists, also if
+    it then failed to start.
     """
 
     size: str
     zone: str = ""
     operation: str = ""
+    stopped: bool = False
 
 
 @dataclass(frozen=True)

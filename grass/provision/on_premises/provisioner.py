@@ -25,11 +25,13 @@ from grass.provision.provisioner import (
     CanLogIn,
     CanMove,
     CanPlan,
+    CanPowerNodes,
     CanRemoveNodes,
     CanRepair,
     CanScaleNodes,
     CanStartAtBoot,
     CanStop,
+    CanTellCosts,
     ClusterStatus,
     Created,
     Deleted,
@@ -134,6 +136,10 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
             return "`grass cluster failover` is for clusters on several hosts that you have, with a standby"
         if capability is CanScaleNodes:
             return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
+        if capability is CanPowerNodes:
+            return "`grass node stop` turns machines on Azure off; `grass node drain` empties a node that you have"
+        if capability is CanTellCosts:
+            return f"cluster {self._session.name}: is not on Azure, so Grass knows no prices of its machines"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:

@@ -1,0 +1,75 @@
+"""Define the command `grass cost`: what the machines of a cluster in a cloud cost by list price. Loaded by ``main``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from grass.cli import provisioning
+from grass.cli.amounts import NOTHING, show_instant
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.table import Column, paragraph, table
+from grass.provision.provisioner import CanTellCosts, Cost, Costs, need
+
+_COLUMNS = (
+    *(Column("MACHINE"), Column("STATE"), Column("SIZE", drop=1), Column("HOURS ON", right=True)),
+    *(Column("NOW PER HOUR", right=True), Column("SPENT", right=True)),
+)
+
+
+@click.command(cls=Command)
+@pass_invocation
+def cost(invocation: Invocation) -> None:
+    """Print what the machines of a cluster in a cloud (Azure) cost now, and have cost, by list price.
+
+    A machine is counted with its disk and address. What is counted, and what is not, follows the table.
+    """
+    costs = need(provisioning.of_cluster(invocation), CanTellCosts).costs()
+    hourly = _sum([one.hourly for one in costs.machines])
+    wire = {
+        "since": costs.since,
+        "hourly": hourly,
+        "spent": sum(one.spent for one in costs.machines),
+        "complete": all(one.whole for one in costs.machines),
+        "machines": [_wire(one) for one in costs.machines],
+        "limits": list(costs.limits),
+    }
+    invocation.output.show(Result(wire, lambda width: list(_lines(costs, hourly, width)), [f"{wire['spent']:.2f}"]))
+
+
+def _sum(prices: list[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
+
+
+def _wire(one: Cost) -> dict[str, Any]:  # Any: JSON
+    return {
+        "name": one.name,
+        "what": one.what,
+        "state": one.state,
+        "hours": round(one.hours, 3),
+        "hourly": one.hourly,
+        "spent": one.spent,
+        "complete": one.whole,
+    }
+
+
+def _lines(costs: Costs, hourly: float | None, width: int | None) -> Iterator[str]:
+    rows = [
+        (one.name, one.state, one.what or NOTHING, f"{one.hours:.1f}", *_money(one.hourly, one.spent, one.whole))
+        for one in costs.machines
+    ]
+    spent, whole = sum(one.spent for one in costs.machines), all(one.whole for one in costs.machines)
+    yield from table(_COLUMNS, [*rows, ("all", "", "", "", *_money(hourly, spent, whole))], width)
+    if hourly is not None:
+        yield f"now ${hourly * 24:.2f} a day, ${hourly * 730:.2f} a month; counted since {show_instant(costs.since)}"
+    for limit in costs.limits:
+        yield from paragraph(limit, width)
+
+
+def _money(hourly: float | None, spent: float, whole: bool) -> tuple[str, str]:
+    return "not known" if hourly is None else f"${hourly:.4f}", f"${spent:.2f}" if whole else f"over ${spent:.2f}"
