@@ -13,6 +13,8 @@ from grass.manifest.document import Document
 PRICES = "https://prices.azure.com/api/retail/prices"
 CORES = "cores"
 """Name of the quota of all cores in a region."""
+SPOT_CORES = "lowprioritycores"
+"""The same of Spot machines, of all families; in lower case."""
 ADDRESSES = ("PublicIPAddresses", "StandardSkuPublicIpAddresses", "StaticPublicIPAddresses")
 _TIERS = ((4, "E1"), (8, "E2"), (16, "E3"), (32, "E4"), (64, "E6"), (128, "E10"), (256, "E15"), (512, "E20"))
 _LARGE_TIERS = ((1024, "E30"), (2048, "E40"), (4096, "E50"))
@@ -35,6 +37,8 @@ class Size:
     refused: str = ""
     generation_2: bool = True
     processor: str = "x64"
+    spot: bool = True
+    """Whether it is sold as Spot."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +116,13 @@ def disk_tier(gib: int) -> str:
     return next(tier for size, tier in (*_TIERS, *_LARGE_TIERS) if gib <= size)
 
 
-def read_prices(items: Iterable[Document]) -> dict[str, Price]:
-    """Return lower-case size → price of machines with Linux that run until they are stopped."""
+def read_prices(items: Iterable[Document], *, spot: bool = False) -> dict[str, Price]:
+    """Return lower-case size → price of machines with Linux that run until they are stopped; ``spot``: as Spot."""
     found: dict[str, float] = {}
     for item in items:
         words = f"{item.get('skuName')} {item.get('productName')} {item.get('meterName')}"
-        if any(word in words for word in ("Spot", "Low Priority", "Windows")) or item.get("type") != "Consumption":
+        other = any(word in words for word in ("Low Priority", "Windows")) or ("Spot" in words) != spot
+        if other or item.get("type") != "Consumption":
             continue
         name, price = str(item.get("armSkuName", "")).lower(), _dollars(item)
         if price is not None:
@@ -163,6 +168,7 @@ def _size(sku: Document, location: str) -> Size:
         refused=refused,
         generation_2="V2" in can.get("HyperVGenerations", "V2"),
         processor=can.get("CpuArchitectureType", "x64"),
+        spot=can.get("LowPriorityCapable", "True") == "True",
     )
 
 

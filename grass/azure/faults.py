@@ -100,6 +100,11 @@ _BUSY = "Azure is still working on it"
 _TABLE: Mapping[str, tuple[Fault, str]] = {
     "QuotaExceeded": (Fault.QUOTA, _QUOTA),
     "OperationNotAllowed": (Fault.QUOTA, _QUOTA),
+    "SpotPriceGreaterThanProvidedMaxPrice": (Fault.SIZE, "raise --max-price, or leave it out"),
+    "AzureSpotFeatureNotEnabledForSubscription": (
+        Fault.SIZE,
+        "this kind of subscription has no Spot, as those of students and trials; without --spot, it is regular",
+    ),
     "SkuNotAvailable": (Fault.SIZE, _OTHER_SIZE),
     "AllocationFailed": (Fault.CAPACITY, "Azure has no such machine left there now; try another size, zone or region"),
     "PublicIPCountLimitReached": (Fault.QUOTA, "free a public address, or ask for more in the portal (Quotas)"),

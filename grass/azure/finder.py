@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from grass.azure.catalogue import CORES, UNKNOWN, Price, Quota, Size
+from grass.azure.catalogue import CORES, SPOT_CORES, UNKNOWN, Price, Quota, Size
 
 LEAST_CORES, LEAST_MEMORY = 2, 3.5
 """What a master needs at least; memory in GiB."""
@@ -26,7 +26,9 @@ class Fit:
     price: Price = UNKNOWN
 
 
-def obstacles(size: Size, quotas: Mapping[str, Quota], zone: str | None = None, count: int = 1) -> Iterator[str]:
+def obstacles(
+    size: Size, quotas: Mapping[str, Quota], zone: str | None = None, count: int = 1, *, spot: bool = False
+) -> Iterator[str]:
     """Yield why a subscription cannot have so many more machines of this size now; none: it can, if Azure has them."""
     if size.refused:
         yield f"{size.name} is not offered to this subscription there ({size.refused})"
@@ -35,22 +37,26 @@ def obstacles(size: Size, quotas: Mapping[str, Quota], zone: str | None = None, 
         yield f"{size.name} is not offered in zone {zone}, {named}"
     if not size.generation_2:
         yield f"{size.name} does not start images of generation 2"
-    for quota in quotas_of(size, quotas):
+    if spot and not size.spot:
+        yield f"{size.name} is not sold as Spot"
+    for quota in quotas_of(size, quotas, spot=spot):
         if quota.left < size.cores * count:
             needs = f"{size.name} needs" if count == 1 else f"{count} more {size.name} need"
             cores = f"{size.cores * count} cores"
             yield f"{needs} {cores}, but {max(0, quota.left)} of {quota.limit} are left of {quota.label}"
 
 
-def quotas_of(size: Size, quotas: Mapping[str, Quota]) -> list[Quota]:
+def quotas_of(size: Size, quotas: Mapping[str, Quota], *, spot: bool = False) -> list[Quota]:
     """Return the quotas that count a machine of this size. Azure's lists differ in the case of letters."""
-    return [quotas[name] for name in (CORES, size.family.lower()) if name in quotas]
+    names = (SPOT_CORES,) if spot else (CORES, size.family.lower())
+    return [quotas[name] for name in names if name in quotas]
 
 
-def taken(size: Size, quotas: Mapping[str, Quota], count: int) -> dict[str, Quota]:
+def taken(size: Size, quotas: Mapping[str, Quota], count: int, *, spot: bool = False) -> dict[str, Quota]:
     """Return the quotas as they are with so many more machines of this size."""
     used = {
-        quota.name.lower(): replace(quota, used=quota.used + size.cores * count) for quota in quotas_of(size, quotas)
+        quota.name.lower(): replace(quota, used=quota.used + size.cores * count)
+        for quota in quotas_of(size, quotas, spot=spot)
     }
     return {**quotas, **used}
 

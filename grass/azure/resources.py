@@ -14,6 +14,7 @@ import json
 from dataclasses import dataclass
 from enum import Enum
 
+from grass.azure import machine_events
 from grass.manifest.azure import AzureSettings, MachineSettings, Nat
 from grass.manifest.document import Document
 from grass.manifest.on_premises import ApiWay
@@ -50,6 +51,20 @@ table inet grass_metadata {
 }
 """
 """Any process of a machine may ask Azure's metadata service for tokens and user data; this leaves it to root."""
+
+_EVENTS = "grass-machine-events.service"
+_EVENTS_UNIT = f"""\
+[Unit]
+Description=Tell node-agents of Grass when Azure takes this machine back
+After=network-online.target
+Wants=network-online.target
+[Service]
+ExecStart=/usr/bin/python3 -I {machine_events.PATH}
+Restart=always
+RestartSec=2
+[Install]
+WantedBy=multi-user.target
+"""
 
 _ROUTER = """\
 table ip grass_router {{
@@ -286,6 +301,7 @@ def _network(addresses: str, paths: dict[Kind, str], *, nat: bool) -> Document:
 
 def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Document:
     publisher, offer, sku, version = like.image.split(":")
+    network = terms.network if public else None
     body: Document = {
         "properties": {
             "hardwareProfile": {"vmSize": like.size},
@@ -302,7 +318,7 @@ def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publ
             "osProfile": {
                 "computerName": name,
                 "adminUsername": terms.user,
-                "customData": base64.b64encode(_first_boot(terms.network if public else None).encode()).decode(),
+                "customData": base64.b64encode(_first_boot(network, spot=like.spot).encode()).decode(),
                 "linuxConfiguration": {
                     "disablePasswordAuthentication": True,
                     "ssh": {"publicKeys": [{"path": f"/home/{terms.user}/.ssh/authorized_keys", "keyData": terms.key}]},
@@ -315,6 +331,9 @@ def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publ
             "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         }
     }
+    if like.spot:
+        price = -1 if like.max_price is None else like.max_price
+        body["properties"] |= {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": price}}
     return {**body, "zones": [like.zone]} if like.zone else body
 
 
@@ -337,10 +356,10 @@ def _card(terms: Terms, site: Site, name: str, *, public: bool) -> Document:
     return {"name": f"{name}-card-{site.id}", "properties": card, "tags": _tags(terms, site)}
 
 
-def _first_boot(network: str | None) -> str:
+def _first_boot(network: str | None, *, spot: bool) -> str:
     """Return what cloud-init does at the first boot. Nothing in it is secret: it stays readable on the machine.
 
-    ``network``: that for which the machine is the way out; None: it is for none.
+    ``network``: that for which the machine is the way out; None: it is for none. ``spot``: Azure may take it back.
     """
     files = {"/etc/grass-metadata.nft": _CLOSED_METADATA}
     if network is not None:
@@ -354,6 +373,9 @@ def _first_boot(network: str | None) -> str:
     )
     files["/etc/systemd/system/grass-metadata.service"] = unit
     commands = [["systemctl", "enable", "--now", "grass-metadata.service"]]
+    if spot:
+        files |= {machine_events.PATH: machine_events.program(), f"/etc/systemd/system/{_EVENTS}": _EVENTS_UNIT}
+        commands += [["systemctl", "enable", "--now", _EVENTS]]
     # JSON is YAML
     return "#cloud-config\n" + json.dumps(
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import click
@@ -12,7 +13,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_remove import DRAIN_SECONDS, take_out
 from grass.cli.node_text import node_list
 from grass.cli.output import Result
-from grass.cli.values import DURATION, DURATION_OR_ZERO
+from grass.cli.values import DURATION, DURATION_OR_ZERO, ParamType
 from grass.errors import InputError
 from grass.provision.provisioner import CanScaleNodes, ScaleRequest, need
 from grass.system import clock
@@ -20,9 +21,24 @@ from grass.system import clock
 _MOST = 500
 
 
+class _Price(ParamType):
+    name = "price"
+
+    def convert(self, value: object, param: click.Parameter | None, context: click.Context | None) -> float:
+        text = str(value)
+        if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,5})?", text) or not float(text):
+            self.fail(f"must be dollars for an hour, above 0, with at most 5 decimals, got {text!r}", param, context)
+        return float(text)
+
+
 @click.command(cls=Command)
 @click.argument("sizes", nargs=-1, required=True, metavar="SIZE N…")
 @click.option("--zone", metavar="ZONE", help="Zone of new machines. [default: the cloud chooses]")
+@click.option("--spot", is_flag=True, help="About Spot nodes: cheap, and taken back at any time. They count apart.")
+@click.option(
+    "--max-price", type=_Price(), metavar="DOLLARS", help="With --spot: the most for an hour of each new one."
+)
+@click.option("--or-regular", is_flag=True, help="With --spot: regular nodes in place of those that cannot be had.")
 @click.option("--plan", is_flag=True, help="Print what would be made or removed, quotas and prices; change nothing.")
 @click.option(
     "--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="Move tasks of removed nodes after this time."
@@ -40,6 +56,9 @@ def scale(
     invocation: Invocation,
     sizes: Sequence[str],
     zone: str | None,
+    spot: bool,
+    max_price: float | None,
+    or_regular: bool,
     plan: bool,
     deadline: float | None,
     timeout: float,
@@ -54,10 +73,12 @@ def scale(
     wanted = _wanted(sizes)
     if zone is not None and not (zone.isascii() and zone.isdigit() and 1 <= int(zone) <= 9):
         raise InputError(f"--zone: must be a number from 1 to 9, got {zone!r}")
+    if not spot and (max_price is not None or or_regular):
+        raise InputError("--max-price and --or-regular need --spot")
     provisioner = need(provisioning.of_cluster(invocation), CanScaleNodes)
     tell = (lambda line: output.raw(line + "\n")) if plan else None
     scaled = provisioner.scale_nodes(
-        ScaleRequest(wanted, zone, tell),
+        ScaleRequest(wanted, zone, tell, spot, max_price, or_regular),
         invocation.client(),
         lambda name: take_out(invocation, name, None if force else timeout, deadline, force=force),
     )

@@ -108,12 +108,18 @@ class Cloud:
 
 @dataclass(frozen=True)
 class MachineSettings:
-    """A virtual machine. ``image``: ``PUBLISHER:OFFER:SKU:VERSION``. ``disk``: GiB. ``zone`` None: Azure chooses."""
+    """A virtual machine. ``image``: ``PUBLISHER:OFFER:SKU:VERSION``. ``disk``: GiB. ``zone`` None: Azure chooses.
+
+    ``spot``: it is cheap, and Azure may take it back. ``max_price``: dollars an hour above which Azure does;
+    None: the regular price. The master is never such a machine.
+    """
 
     size: str = "Standard_B2s"
     image: str = "Canonical:ubuntu-24_04-lts:server:latest"
     disk: int = 32
     zone: str | None = None
+    spot: bool = False
+    max_price: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,11 +134,18 @@ class RunsAlreadyError(ConflictError):
 
 @dataclass(frozen=True)
 class ScaleRequest:
-    """How many nodes of each size there are to be, in all. ``zone``: of new ones. ``plan`` as for ``NodeRequest``."""
+    """How many nodes of each size there are to be, in all. ``zone``: of new ones. ``plan`` as for ``NodeRequest``.
+
+    ``spot``: it is about nodes that the cloud may take back, which count apart. ``max_price``: dollars an hour for each
+    new one; None: the regular price. ``or_regular``: make regular nodes in place of those that cannot be had.
+    """
 
     wanted: Mapping[str, int]
     zone: str | None = None
     plan: Callable[[str], None] | None = None
+    spot: bool = False
+    max_price: float | None = None
+    or_regular: bool = False
 
 
 @dataclass(frozen=True)

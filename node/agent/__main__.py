@@ -32,6 +32,7 @@ from grass.tls_files import MASTER, identity
 from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
+from node.agent.eviction import eviction
 from node.agent.inbox import Inbox
 from node.agent.loop import NodeAgent
 from node.agent.machine import Machine
@@ -96,6 +97,8 @@ def main(path: str) -> int:
     agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())
+    signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=_look, args=(agent, config), daemon=True).start())
+    _look(agent, config)
     if result is not None and not result.passed:
         again = threading.Timer(PROBE_AGAIN, agent.stop)
         again.daemon = True
@@ -121,6 +124,10 @@ def _end_agent(agent: NodeAgent) -> None:
         agent.leave()
     else:
         agent.stop()
+
+
+def _look(agent: NodeAgent, config: NodeHome) -> None:
+    agent.evict(eviction(config.runtime_dir))
 
 
 def _probe_machine(config: NodeHome, gpus: list[int], key: str) -> Probe:

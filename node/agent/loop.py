@@ -42,7 +42,7 @@ from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import HEARD, Changes, Reports
 from node.agent.restore import Restore
 from node.agent.shipper import Shipper
-from node.agent.shutdown import BLOCKED, Shutdown
+from node.agent.shutdown import Shutdown
 from node.agent.starts import Starts
 from node.membership import revoked_nodes
 from node.membership.service import Service
@@ -139,10 +139,23 @@ class NodeAgent:
     def leave(self) -> None:
         """Tell the master that the machine shuts down, stop all tasks, and end the loop. For any thread."""
         with self._turn:
-            if not self._shutdown.begun:
+            if not self._shutdown.begun or self._shutdown.evicted:
                 log.info("the machine shuts down; its tasks are stopped")
                 shutdown_note.write(self._config.node_dir, shutdown_note.Note(clock.boot_id(), clock.wall()))
+                self._shutdown = Shutdown()
                 self._shutdown.begin(clock.steady())
+        self._inbox.wake()
+
+    def evict(self, why: str) -> None:
+        """Stop all tasks and start none, as the cloud takes this machine back. ``why`` empty: it does not any more. For
+        any thread."""
+        with self._turn:
+            if why and not self._shutdown.begun:
+                log.warning("%s; its tasks are stopped", why)
+                self._shutdown.begin(clock.steady(), why)
+            elif not why and self._shutdown.evicted:
+                log.info("the machine stays after all")
+                self._shutdown = Shutdown()
         self._inbox.wake()
 
     def run(self) -> None:
@@ -417,8 +430,7 @@ class NodeAgent:
 
     def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Return the reasons why nothing may start on this node now."""
-        shutdown = BLOCKED if self._shutdown.begun else None
-        troubles = (shutdown, self._late_files.trouble(), self._runtime.trouble())
+        troubles = (self._shutdown.reason, self._late_files.trouble(), self._runtime.trouble())
         return (*self._machine.conditions(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:

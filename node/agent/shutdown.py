@@ -1,7 +1,10 @@
 """Shutdown of the machine: the node-agent says so first, then stops all tasks, reports their ends and ends itself.
 
 systemd stops the node-agent before the shepherd, the container engine, the share and the network (the order in its
-unit). At any other stop of the node-agent tasks run on. Used by ``loop`` and ``node.agent``.
+unit). At any other stop of the node-agent tasks run on.
+
+Before an eviction (``eviction``), the node-agent does the same, but stays until the machine is gone. Used by ``loop``
+and ``node.agent``.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from node.runtime.protocol import Stop
 
 LONGEST_GRACE = 15.0
 """Seconds between TERM and KILL, at most: all has to end within `TimeoutStopSec` of the unit."""
+EVICTION_GRACE = 20.0
+"""The same before an eviction, which clouds announce 30 s before, or later."""
 TELL = 2.0
 """Seconds for the news to reach the master, before tasks are stopped that it would otherwise start here again."""
 LONGEST = TELL + LONGEST_GRACE + 5.0
@@ -46,6 +51,8 @@ class Shutdown:
 
     def __init__(self) -> None:
         self._began: float | None = None
+        self.evicted = ""
+        """Why the cloud takes the machine back; empty: it shuts down."""
         self._awaited: frozenset[str] | None = None
         """Attempts that were stopped; None: not yet."""
 
@@ -53,12 +60,19 @@ class Shutdown:
     def begun(self) -> bool:
         return self._began is not None
 
-    def begin(self, now: float) -> None:
-        self._began = now
+    @property
+    def reason(self) -> Reason | None:
+        """Return why nothing may start."""
+        if self._began is None:
+            return None
+        return Reason(ReasonCode.SHUTDOWN, self.evicted) if self.evicted else BLOCKED
+
+    def begin(self, now: float, evicted: str = "") -> None:
+        self._began, self.evicted = now, evicted
 
     def due(self) -> float | None:
         """Return the time of the next step, if nothing happens before."""
-        if self._began is None:
+        if self._began is None or (self.evicted and self._awaited is not None):
             return None
         return self._began + (TELL if self._awaited is None else LONGEST)
 
@@ -67,10 +81,13 @@ class Shutdown:
         if self._began is None or self._awaited is not None or not (told or now >= self._began + TELL):
             return []
         self._awaited = frozenset(running)
+        if self.evicted:
+            reason = Reason(ReasonCode.NODE_STOPPED, f"stopped because {self.evicted}")
+            return [Stop(key, min(grace(key), EVICTION_GRACE), reason) for key in running]
         return [Stop(key, min(grace(key), LONGEST_GRACE), STOPPED) for key in running]
 
     def over(self, now: float, running: Collection[str]) -> bool:
         """Return whether all that was stopped has ended, or the time is up."""
-        if self._began is None:
+        if self._began is None or self.evicted:
             return False
         return now >= self._began + LONGEST or (self._awaited is not None and self._awaited.isdisjoint(running))

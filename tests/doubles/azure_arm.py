@@ -163,7 +163,10 @@ class Azure:
         ]
     )
     limits: dict[str, int] = field(
-        default_factory=lambda: {"cores": 4, "standardBSFamily": 4, "standardDSv3Family": 0, "PublicIPAddresses": 3}
+        default_factory=lambda: (
+            {"cores": 4, "standardBSFamily": 4, "standardDSv3Family": 0, "PublicIPAddresses": 3}
+            | {"lowPriorityCores": 6}
+        )
     )
     prices: dict[str, float] = field(
         default_factory=lambda: {"Standard_B2s": 0.048, "Standard_B2ms": 0.096, "Standard_D2s_v3": 0.12}
@@ -186,6 +189,10 @@ class Azure:
     """Called with each machine that is made; starts it, and returns its address: the public one, if it has one."""
     switch: Callable[[str, bool], None] = lambda name, on: None
     """Called with the name of each machine that is turned on or off."""
+    preempt: Callable[[str], None] = lambda name: None
+    """Called with the name of each machine that is taken back, 30 s before."""
+    spot: bool = True
+    """Whether the subscription has Spot."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -356,6 +363,8 @@ class Azure:
         self._check_version(VM.lower(), asked)
         self._check_lock(path)
         machine = self._by_path(path)
+        if verb == "simulateEviction" and machine is not None:
+            return self._evict(machine)
         if verb not in _ACTION_SECONDS or asked.body is not None:
             raise RefusalError(400, "InvalidRequestContent")
         if machine is None or machine.going:
@@ -382,6 +391,18 @@ class Azure:
             "location": f"{root}/results/{number}?api-version=2026-04-01",
         }
         return Answer(202, {}, headers)
+
+    def _evict(self, machine: Thing) -> Answer:
+        if machine.body["properties"].get("priority") != "Spot":
+            raise RefusalError(409, "OperationNotAllowed")
+        self.preempt(machine.name)
+
+        def gone() -> None:
+            self._drop(machine)
+            self._drop_parts(machine)
+
+        self._later(30.0, gone)
+        return Answer(204, {}, {})
 
     def _power_of(self, machine: Thing) -> Body:
         shown = self._listed(machine)
@@ -482,7 +503,7 @@ class Azure:
         if size is None or size["restrictions"]:
             raise RefusalError(409, "SkuNotAvailable")
         cores = int(next(each["value"] for each in size["capabilities"] if each["name"] == "vCPUs"))
-        for quota in ("cores", size["family"]):
+        for quota in self._quotas_of(wanted, size):
             if self._used(quota) + cores > self.limits.get(quota, 100):
                 raise RefusalError(409, "OperationNotAllowed")
         card = wanted["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]["ipConfigurations"][0]
@@ -498,6 +519,15 @@ class Azure:
         if (size["name"], zone) in self.without_capacity:
             return {"code": "ZonalAllocationFailed" if zone else "AllocationFailed", "message": "none left"}
         return None
+
+    def _quotas_of(self, wanted: Body, size: Body) -> tuple[str, ...]:
+        """Return the quotas that a new machine needs. Refuse a Spot machine that may not be."""
+        if wanted.get("priority") == "Spot":
+            if not self.spot:
+                raise RefusalError(409, "AzureSpotFeatureNotEnabledForSubscription")
+            if 0 < wanted["billingProfile"]["maxPrice"] < self.prices[size["name"]] / 5:
+                raise RefusalError(409, "SpotPriceGreaterThanProvidedMaxPrice")
+        return _quotas(wanted, size)
 
     def _free_address(self, subnet: str) -> str:
         """Return the first free address of a subnet: Azure keeps the first four and the last one."""
@@ -598,7 +628,7 @@ class Azure:
             size = next(
                 each for each in self.skus if each["name"] == machine.body["properties"]["hardwareProfile"]["vmSize"]
             )
-            if quota in ("cores", size["family"]):
+            if quota in _quotas(machine.body["properties"], size):
                 cores += int(next(each["value"] for each in size["capabilities"] if each["name"] == "vCPUs"))
         return cores
 
@@ -708,6 +738,10 @@ class Azure:
         state = {"provisioningState": "Deleting" if group.going else "Succeeded"}
         path = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{group.name}"
         return {**group.body, "id": path, "name": group.name, "properties": state}
+
+
+def _quotas(machine: Body, size: Body) -> tuple[str, ...]:
+    return ("lowPriorityCores",) if machine.get("priority") == "Spot" else ("cores", size["family"])
 
 
 def _list(items: list[Body]) -> Answer:

@@ -574,8 +574,10 @@ def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
     assert grass.good("node", "list", "-o", "quiet").strip() == node["name"]
     assert node["name"] in grass.good("node", "show", node["name"])
     assert grass("node", "show", "nothing").returncode == Exit.BAD_INPUT
+    for wrong in (["--max-price", "0.1"], ["--spot", "--max-price", "cheap"], ["--or-regular"]):
+        assert grass("node", "scale", "Standard_B2s", "1", *wrong).returncode == Exit.BAD_INPUT
     for refused in (
-        grass("node", "scale", "Standard_B2s", "1"),
+        grass("node", "scale", "Standard_B2s", "1", "--spot"),
         grass("node", "stop", node["name"]),
         grass("node", "start", node["name"]),
         grass("cost"),

@@ -75,9 +75,13 @@ class World:
     def scale(self, zone: str | None = None, **wanted: int) -> Scaled:
         return nodes.scale(self.session, self.edges, ScaleRequest(wanted, zone), self._cluster())
 
-    def scale_plan(self, **wanted: int) -> str:
+    def scale_spot(self, wanted: dict[str, int], price: float | None = None, *, or_regular: bool = False) -> Scaled:
+        request = ScaleRequest(wanted, spot=True, max_price=price, or_regular=or_regular)
+        return nodes.scale(self.session, self.edges, request, self._cluster())
+
+    def scale_plan(self, *, spot: bool = False, **wanted: int) -> str:
         lines: list[str] = []
-        nodes.scale(self.session, self.edges, ScaleRequest(wanted, None, lines.append), self._cluster())
+        nodes.scale(self.session, self.edges, ScaleRequest(wanted, None, lines.append, spot), self._cluster())
         return "\n".join(lines)
 
     def stop(self, *names: str) -> dict[str, Powered]:

@@ -16,7 +16,7 @@ import pytest
 from grass.azure.arm import Reply
 from grass.errors import GrassError
 from grass.model.lifecycle import NodeState
-from grass.provision.provisioner import Powered
+from grass.provision.provisioner import Powered, Scaled
 from tests.doubles.azure_arm import IP, NIC, VM
 from tests.support.azure_world import KilledError, World, cut, reply
 
@@ -208,12 +208,19 @@ def grow(world: World) -> None:
     scale(world, 2)
 
 
+def grow_spot(world: World) -> None:
+    all_made(world.scale_spot({"Standard_B2s": 2}, or_regular=True))
+
+
 def shrink(world: World) -> None:
     scale(world, 1)
 
 
 def scale(world: World, count: int) -> None:
-    found = world.scale(Standard_B2s=count)
+    all_made(world.scale(Standard_B2s=count))
+
+
+def all_made(found: Scaled) -> None:
     if failed := [str(one.error) for one in found.nodes if one.error is not None]:
         raise GrassError("\n".join(failed))
 
@@ -221,6 +228,11 @@ def scale(world: World, count: int) -> None:
 def with_a_master(world: World) -> None:
     world.azure.limits |= {"cores": 20, "standardBSFamily": 20}
     world.create()
+
+
+def with_a_master_and_little_spot(world: World) -> None:
+    with_a_master(world)
+    world.azure.limits["lowPriorityCores"] = 2
 
 
 def with_nodes(world: World) -> None:
@@ -272,7 +284,10 @@ def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on
 
 @PARTS
 @SOME_NAMES
-@pytest.mark.parametrize(("act", "before", "left"), [(grow, with_a_master, 2), (shrink, with_nodes, 1)])
+@pytest.mark.parametrize(
+    ("act", "before", "left"),
+    [(grow, with_a_master, 2), (shrink, with_nodes, 1), (grow_spot, with_a_master_and_little_spot, 2)],
+)
 def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
     act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
 ) -> None:

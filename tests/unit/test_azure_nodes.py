@@ -41,13 +41,15 @@ def errors(found: Any) -> dict[str, str]:
 def test_the_number_is_the_total_and_those_that_do_least_go_first() -> None:
     nodes = {f"lab-b2s-{number}": Asked(B2S) for number in (1, 2, 4)} | {"lab-d2s-v3-1": Asked("Standard_D2s_v3")}
     members = {"lab-b2s-1": Member(NodeState.READY, 2), "lab-b2s-2": Member(NodeState.READY)}
-    assert sorted(decide("lab", nodes, members, {B2S: 4}, None).new) == ["lab-b2s-3"]
-    assert decide("lab", nodes, members, {B2S: 1}, None).remove == ("lab-b2s-4", "lab-b2s-2"), "not joined, then idle"
-    assert decide("lab", nodes, members, {B2S: 0}, None).remove == ("lab-b2s-4", "lab-b2s-2", "lab-b2s-1")
-    change = decide("lab", nodes, members, {"Standard_D2s_v3": 2, B2S: 3}, "2")
+    assert sorted(decide("lab", nodes, members, {B2S: 4}, Asked("")).new) == ["lab-b2s-3"]
+    assert decide("lab", nodes, members, {B2S: 1}, Asked("")).remove == ("lab-b2s-4", "lab-b2s-2"), (
+        "not joined, then idle"
+    )
+    assert decide("lab", nodes, members, {B2S: 0}, Asked("")).remove == ("lab-b2s-4", "lab-b2s-2", "lab-b2s-1")
+    change = decide("lab", nodes, members, {"Standard_D2s_v3": 2, B2S: 3}, Asked("", "2"))
     assert change.remove == () and change.keep["lab-d2s-v3-2"] == Asked("Standard_D2s_v3", "2")
     alike = {f"lab-b2s-{number}": Asked(B2S) for number in range(1, 12)}
-    assert decide("lab", alike, {}, {B2S: 9}, None).remove == ("lab-b2s-11", "lab-b2s-10")
+    assert decide("lab", alike, {}, {B2S: 9}, Asked("")).remove == ("lab-b2s-11", "lab-b2s-10")
 
 
 def test_the_body_of_a_node_is_one_of_azures_types_without_a_public_address_or_forwarding() -> None:

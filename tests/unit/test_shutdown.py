@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from node.agent.shutdown import LONGEST, LONGEST_GRACE, STOPPED, TELL, Shutdown
+from grass.model.reasons import ReasonCode
+from node.agent.shutdown import EVICTION_GRACE, LONGEST, LONGEST_GRACE, STOPPED, TELL, Shutdown
 from node.runtime.protocol import Stop
 
 GRACES = {"a": 3.0, "b": 600.0}
@@ -40,3 +41,14 @@ def test_a_task_that_does_not_end_keeps_the_machine_no_longer_than_systemd_allow
     assert shutdown.due() == 10.0 + LONGEST
     assert not shutdown.over(9.9 + LONGEST, ["a"])
     assert shutdown.over(10.0 + LONGEST, ["a"])
+
+
+def test_before_an_eviction_tasks_have_longer_and_the_agent_stays() -> None:
+    shutdown = Shutdown()
+    shutdown.begin(10.0, "Azure takes this machine back")
+    [short, long] = shutdown.stops(10.1, GRACES, told=True, grace=GRACES.__getitem__)
+    assert (short.grace, long.grace) == (3.0, EVICTION_GRACE)
+    assert long.reason is not None and long.reason.code is ReasonCode.NODE_STOPPED, "no restart is counted"
+    assert long.reason.message == "stopped because Azure takes this machine back"
+    assert shutdown.reason is not None and shutdown.reason.message == "Azure takes this machine back"
+    assert shutdown.due() is None and not shutdown.over(10.0 + 10 * LONGEST, [])

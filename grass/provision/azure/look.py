@@ -188,7 +188,7 @@ def costs(arm: Arm, location: str, like: MachineSettings, *, nat: bool = False) 
     """Return list prices. Without a reply they are not known: nobody is kept from a cluster by that."""
     size, tier = like.size, catalogue.disk_tier(like.disk)
     with suppress(UnreachableError, AzureError, NotFoundError):
-        machine = catalogue.read_prices(_prices(arm, catalogue.price_query(location, [size])))
+        machine = catalogue.read_prices(_prices(arm, catalogue.price_query(location, [size])), spot=like.spot)
         disk = catalogue.read_price(_prices(arm, catalogue.disk_query(location, tier)), location)
         address = catalogue.read_price(_prices(arm, catalogue.ADDRESS_QUERY), location)
         gateway = catalogue.read_price(_prices(arm, catalogue.GATEWAY_QUERY), location) if nat else None

@@ -125,7 +125,7 @@ class Making:
 
     def _noted(self, each: Wanted) -> Asked:
         record = load_record(self._folder)
-        size = str(each.body["properties"]["hardwareProfile"]["vmSize"])
+        size = str(each.body["properties"]["hardwareProfile"]["vmSize"])  # of the master
         return (record and record.machines.get(each.name)) or Asked(size)
 
     def _elsewhere(self, machines: Sequence[Wanted], ended: Ended) -> list[Wanted]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -61,18 +61,17 @@ def load(folder: Path) -> Ledger | None:
 
 
 def look(arm: Arm, record: Record, folder: Path, now: float, prices: Mapping[str, Costs]) -> dict[str, Power]:
-    """Read the meters, and keep them. ``prices``: those that are known already, by size."""
+    """Read the meters, and keep them. ``prices``: those that are known already, by size as it is sold."""
     power = power_of(arm, record)
     before = load(folder) or Ledger(min((each.made for each in power.values() if each.made is not None), default=now))
     found = dict(prices)
     if record.terms is not None:
         for name in power:
-            size = record.machines[name].size
+            size = record.machines[name].sold
             known = before.meters.get(f"{name}/machine")
             if size not in found and (known is None or known.what != size or known.hourly is None):
-                found[size] = costs(
-                    arm, record.location, replace(record.terms.machine, size=size), nat=record.terms.nat
-                )
+                like = record.machines[name].like(record.terms.machine)
+                found[size] = costs(arm, record.location, like, nat=record.terms.nat)
     after = read(before, dict(_paid(record, record.terms, power, found, before)), now)
     write_private(folder / FILE, indented(after))
     return power
@@ -89,7 +88,7 @@ def _paid(
 ) -> Iterator[tuple[str, Paid]]:
     master = names(terms.cluster if terms else "", "")[Kind.MACHINE]
     for name, each in power.items():
-        size = record.machines[name].size
+        size = record.machines[name].sold
         of = prices.get(size)
         parts = {"machine": size, "disk": "disk", **({"address": "address"} if name == master else {})}
         for part, what in parts.items():

@@ -17,13 +17,14 @@ from grass.azure.faults import AzureCapacityError, AzureQuotaError, AzureSizeErr
 from grass.azure.finder import obstacles, quotas_of, taken
 from grass.azure.resources import Site, Terms, Wanted, machine
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError
+from grass.manifest.document import Document
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Jump
 from grass.model.lifecycle import NodeState
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
-from grass.provision.azure.making import Making, clear_machines
-from grass.provision.azure.metering import look_later
+from grass.provision.azure.making import Ended, Making, clear_machines
+from grass.provision.azure.metering import look_later, power_of
 from grass.provision.azure.plan import alternatives_text, money, size_text
 from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
@@ -72,9 +73,12 @@ def decide(
     nodes: Mapping[str, Asked],
     members: Mapping[str, Member],
     wanted: Mapping[str, int],
-    zone: str | None,
+    new_one: Asked,
 ) -> Change:
-    """Return what to do for as many nodes of each size as wanted. Those that do least are removed first."""
+    """Return what to do for as many nodes of each size as wanted. Those that do least are removed first.
+
+    ``new_one``: what new nodes are like, but for their size. Spot nodes and others count apart.
+    """
     keep: dict[str, Asked] = {}
     new, remove = [], []
 
@@ -83,18 +87,19 @@ def decide(
         return member is not None, member.tasks if member else 0, _number(name)
 
     for size, count in wanted.items():
-        there = sorted((name for name, asked in nodes.items() if asked.size == size), key=use)
+        alike = [name for name, each in nodes.items() if (each.size, each.counts_as_spot) == (size, new_one.spot)]
+        there = sorted(alike, key=use)
         surplus = max(0, len(there) - count)
         # of those that are alike, the last one made
         idle = sorted(there, key=lambda name: (*use(name)[:2], -_number(name)))
         remove += idle[:surplus]
         keep |= {name: nodes[name] for name in there if name not in idle[:surplus]}
-        stem = f"{cluster}-{size.removeprefix('Standard_').lower().replace('_', '-')}"
+        stem = f"{cluster}-{size.removeprefix('Standard_').lower().replace('_', '-')}{'-spot' if new_one.spot else ''}"
         free = (name for number in range(1, 10_000) if (name := f"{stem}-{number}") not in nodes)
         for _ in range(count - len(there)):
             name = next(free)
             new.append(name)
-            keep[name] = Asked(size, zone or "")
+            keep[name] = replace(new_one, size=size)
     return Change(keep, frozenset(new), tuple(remove))
 
 
@@ -112,6 +117,7 @@ class _Known:
     wanted: Mapping[str, int]
     change: Change
     members: Mapping[str, Member]
+    request: ScaleRequest
 
     @property
     def site(self) -> Site:
@@ -134,7 +140,8 @@ def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
         try:
             return Scaled((*failed, *_add(session, known, cluster)), removed)
         finally:
-            look_later(known.arm, record_of(session), session.folder, edges.wall(), known.costs)
+            sold = {f"{size} Spot" if request.spot else size: paid for size, paid in known.costs.items()}
+            look_later(known.arm, record_of(session), session.folder, edges.wall(), sold)
 
 
 def remove(session: Session, edges: Edges, name: str, take_out: Callable[[], None]) -> None:
@@ -169,10 +176,12 @@ def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
     wanted = {_named(region, size): count for size, count in request.wanted.items()}
     if len(wanted) < len(request.wanted):
         raise InputError(f"{', '.join(request.wanted)}: names a size twice")
-    listed = {size: costs(arm, record.location, replace(record.terms.machine, size=size)) for size in wanted}
+    new_one = Asked("", request.zone or "", spot=request.spot, max_price=request.max_price)
+    common = record.terms.machine
+    listed = {size: costs(arm, record.location, replace(new_one, size=size).like(common)) for size in wanted}
     members = cluster.members()
-    change = decide(session.name, record.nodes(session.name), members, wanted, request.zone)
-    return _Known(arm, record, record.terms, region, listed, wanted, change, members)
+    change = decide(session.name, record.nodes(session.name), members, wanted, new_one)
+    return _Known(arm, record, record.terms, region, listed, wanted, change, members, request)
 
 
 def _named(region: Region, size: str) -> str:
@@ -184,10 +193,10 @@ def _named(region: Region, size: str) -> str:
 def _check(known: _Known, zone: str | None) -> None:
     """Raises InputError: the subscription cannot have so many."""
     quotas: Mapping[str, Quota] = known.region.quotas
-    sizes = known.region.sizes
+    sizes, spot = known.region.sizes, known.request.spot
     for name in known.change.remove:
         if gone := sizes.get(known.record.machines[name].size.lower()):
-            quotas = taken(gone, quotas, -1)
+            quotas = taken(gone, quotas, -1, spot=spot)
     found: list[str] = []
     for name, wanted in known.wanted.items():
         new = sum(known.change.keep[each].size == name for each in known.change.new)
@@ -196,21 +205,23 @@ def _check(known: _Known, zone: str | None) -> None:
             text = f"Azure has no {name} in {known.region.name}"
             raise InputError(f"{text}\n{_alternatives(known, name, zone)}")
         if size is not None and new:
-            problems = list(obstacles(size, quotas, zone, new))
+            # what cannot be had as Spot is then tried as regular
+            problems = [] if known.request.or_regular else list(obstacles(size, quotas, zone, new, spot=spot))
             found += problems
-            if problems and (fitting := _most(size, quotas)):
-                found.append(f"{fitting} more of {name} would fit: `grass node scale {name} {wanted - new + fitting}`")
-            quotas = taken(size, quotas, new)
+            if problems and (fitting := _most(size, quotas, spot=spot)):
+                more = f"{name} {wanted - new + fitting}{_flags(known.request)}"
+                found.append(f"{fitting} more of {name} would fit: `grass node scale {more}`")
+            quotas = taken(size, quotas, new, spot=spot)
     long = [name for name in known.change.new if len(name) > _LONGEST_NAME]
     found += [f"{name}: a machine's name has at most {_LONGEST_NAME} characters on Azure" for name in long]
     if found:
         raise InputError("\n".join([*found, _alternatives(known, next(iter(known.wanted)), zone)]))
 
 
-def _most(size: Size, quotas: Mapping[str, Quota]) -> int:
-    if size.refused:
+def _most(size: Size, quotas: Mapping[str, Quota], *, spot: bool) -> int:
+    if size.refused or (spot and not size.spot):
         return 0
-    return max(0, min((quota.left // max(1, size.cores) for quota in quotas_of(size, quotas)), default=0))
+    return max(0, min((quota.left // max(1, size.cores) for quota in quotas_of(size, quotas, spot=spot)), default=0))
 
 
 def _alternatives(known: _Known, size: str, zone: str | None) -> str:
@@ -225,7 +236,7 @@ def _plan(known: _Known) -> Iterator[str]:
         state = "is made" if name in change.new else "exists" if name in known.members else "is made and joined"
         state = "exists, and is stopped" if asked.stopped else state
         zone = f", zone {asked.zone}" if asked.zone else ""
-        yield f"machine {name}: {state}: {asked.size}{about}, disk of {disk} GiB, no public address{zone}"
+        yield f"machine {name}: {state}: {asked.sold}{about}, disk of {disk} GiB, no public address{zone}"
     for name in change.remove:
         tasks = known.members[name].tasks if name in known.members else 0
         yield f"machine {name}: is removed{f', once its {tasks} tasks have ended' if tasks else ''}"
@@ -234,7 +245,7 @@ def _plan(known: _Known) -> Iterator[str]:
     for name in (*change.new, *change.remove):
         asked = change.keep.get(name) or known.record.machines[name]
         if size := known.region.sizes.get(asked.size.lower()):
-            after = taken(size, after, 1 if name in change.new else -1)
+            after = taken(size, after, 1 if name in change.new else -1, spot=asked.spot)
     for key, quota in after.items():
         if quota != quotas[key]:
             before = quotas[key]
@@ -247,6 +258,10 @@ def _plan(known: _Known) -> Iterator[str]:
     )
     for name, paid in known.costs.items():
         yield f"  each {name}: {money(paid.machine)}; its disk: {money(paid.disk)}; both until it is removed"
+    if known.request.spot:
+        limit = known.request.max_price
+        price = "the regular price" if limit is None else f"${limit:g}/hour"
+        yield f"Azure may take Spot machines back at any time, also when their price exceeds {price}"
     yield "a plan promises no machine: Azure says only when a machine is made whether there is one left"
 
 
@@ -289,24 +304,19 @@ def _clear(session: Session, arm: Arm, site: Site, names: Sequence[str]) -> None
 
 def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
     """Make the machines that are missing, then join those that are not nodes yet."""
-    keep = known.change.keep
+    keep = dict(known.change.keep)
+    _clear_vanished(known, session)
     for name in known.change.new:
         note(session.folder, name, keep[name])
     wanted = {name: _wanted(known, name, asked) for name, asked in keep.items()}
-    zones = {name: size.zones for name, size in known.region.sizes.items()}
-    made: list[str] = []
-
-    def new(name: str) -> None:
-        remember(session.name, session.client_dir, name, None)  # it had another key
-
-    try:
-        ended = Making(known.arm, known.site, session.folder, zones, new, made).make(list(wanted.values()))
-    except KeyboardInterrupt:
-        session.progress(f"exists on Azure: {', '.join(made) or 'perhaps what was asked for last'}; {_again(known)}")
-        raise
-    except GrassError as error:
-        error.args = (f"{error}\n{_again(known)}",)
-        raise
+    ended = _make(session, known, wanted)
+    if known.request.or_regular and (refused := [name for name in ended if _may_be_regular(keep[name], ended[name])]):
+        known.arm.progress(f"{', '.join(refused)}: cannot be had as Spot ({ended[refused[0]]}); making it regular")
+        for name in refused:
+            keep[name] = replace(keep[name], spot=False, max_price=None, operation="", stands_in=True)
+            note(session.folder, name, keep[name])
+            wanted[name] = _wanted(known, name, keep[name])
+        ended |= _make(session, known, {name: wanted[name] for name in refused})
     failed, hosts = [], []
     for name, found in ended.items():
         if isinstance(found, GrassError):
@@ -319,9 +329,37 @@ def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
     return [*failed, *(_told(known, each) for each in (cluster.join(hosts) if hosts else ()))]
 
 
+def _make(session: Session, known: _Known, wanted: Mapping[str, Wanted]) -> Ended:
+    zones = {name: size.zones for name, size in known.region.sizes.items()}
+    made: list[str] = []
+
+    def new(name: str) -> None:
+        remember(session.name, session.client_dir, name, None)  # it had another key
+
+    try:
+        return Making(known.arm, known.site, session.folder, zones, new, made).make(list(wanted.values()))
+    except KeyboardInterrupt:
+        session.progress(f"exists on Azure: {', '.join(made) or 'perhaps what was asked for last'}; {_again(known)}")
+        raise
+    except GrassError as error:
+        error.args = (f"{error}\n{_again(known)}",)
+        raise
+
+
+def _may_be_regular(asked: Asked, ended: Document | GrassError) -> bool:
+    return asked.spot and isinstance(ended, AzureCapacityError | AzureQuotaError | AzureSizeError)
+
+
+def _clear_vanished(known: _Known, session: Session) -> None:
+    """Remove what is left of Spot machines that Azure took back, before they are made again."""
+    before = {name for name, asked in known.change.keep.items() if asked.spot and name not in known.change.new}
+    if before and (gone := sorted(before - power_of(known.arm, known.record).keys())):
+        session.progress(f"{', '.join(gone)}: is not on Azure any more; removing what is left of it")
+        clear_machines(known.arm, known.site, gone)
+
+
 def _wanted(known: _Known, name: str, asked: Asked) -> Wanted:
-    like = replace(known.terms.machine, size=asked.size, zone=asked.zone or None)
-    return machine(known.terms, known.site, name, like, public=False)
+    return machine(known.terms, known.site, name, asked.like(known.terms.machine), public=False)
 
 
 def _failure(known: _Known, name: str, error: GrassError) -> AddedNode:
@@ -345,7 +383,12 @@ def _told(known: _Known, joined: AddedNode) -> AddedNode:
 
 def _again(known: _Known) -> str:
     words = " ".join(f"{size} {count}" for size, count in known.wanted.items())
-    return f"`grass node scale {words}` goes on"
+    return f"`grass node scale {words}{_flags(known.request)}` goes on"
+
+
+def _flags(request: ScaleRequest) -> str:
+    price = "" if request.max_price is None else f" --max-price {request.max_price:g}"
+    return f" --spot{price}{' --or-regular' if request.or_regular else ''}" if request.spot else ""
 
 
 def _host(session: Session, name: str, address: str) -> HostSettings:

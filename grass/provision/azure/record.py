@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grass.azure.resources import Kind, Site, Terms, names
+from grass.manifest.azure import MachineSettings
 from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
 
@@ -22,13 +23,31 @@ class Asked:
 
     ``zone`` empty: as the settings say for the master, and Azure's choice for nodes. ``operation``: where Azure tells
     how making it goes on; empty: nothing is known of it. ``stopped``: it was turned off on purpose, and exists, also if
-    it then failed to start.
+    it then failed to start. ``spot``, ``max_price``: as for ``MachineSettings``.
     """
 
     size: str
     zone: str = ""
     operation: str = ""
     stopped: bool = False
+    spot: bool = False
+    max_price: float | None = None
+    stands_in: bool = False
+    """It is regular, in place of a Spot machine that could not be had."""
+
+    @property
+    def counts_as_spot(self) -> bool:
+        return self.spot or self.stands_in
+
+    @property
+    def sold(self) -> str:
+        """Return the size as it is sold."""
+        return f"{self.size} Spot" if self.spot else self.size
+
+    def like(self, common: MachineSettings) -> MachineSettings:
+        """Return the machine. ``common``: what it has in common with the master."""
+        zone = self.zone or None
+        return replace(common, size=self.size, zone=zone, spot=self.spot, max_price=self.max_price)
 
 
 @dataclass(frozen=True)
