@@ -256,11 +256,16 @@ def _ended(
         _apply_end(step, run, component, index, task, event, at_fault=at_fault)
     if started is not None and task.state is TaskState.SUCCEEDED:
         component.sample(max(0.0, event.at - started))
-    if component.spec.keep is not None and (task.released or task.state.ended):
-        step.changes.of_node(node.name).let_go_of(event.key)
+    _let_go(step, node, component, task, event.key)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
+
+
+def _let_go(step: Step, node: NodeRun, component: ComponentRun, task: TaskRecord, key: str) -> None:
+    """Have the node keep nothing of a task that does not start again."""
+    if component.spec.keep is not None and (task.released or task.state.ended):
+        step.changes.of_node(node.name).let_go_of(key)
 
 
 def _add_usage(run: JobRun, task: TaskRecord, event: Ended) -> None:
