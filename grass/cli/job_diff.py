@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import UNSET, structs
 
-from grass.cli.amounts import NOTHING
 from grass.cli.command import Command
+from grass.cli.diff_text import in_words
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.wire.codec import builtins, encode
 
@@ -48,8 +47,14 @@ def diff(invocation: Invocation, first: str, second: str) -> None:
     one, other = (facts(job, client.tasks(job.id), client.nodes()) for job in jobs)
     found = differences(asdict(one), asdict(other))
     data = [{"path": path, "first": one, "second": other} for path, one, other in found]
+    raw = [[path, "" if one is None else _shown(one), "" if two is None else _shown(two)] for path, one, two in found]
     invocation.output.show(
-        Result(data, lambda width: lines(first, second, found, width), [path for path, _, _ in found])
+        Result(
+            data,
+            lambda _: lines(first, second, found),
+            [path for path, _, _ in found],
+            lambda: (["path", "first", "second"], raw),
+        )
     )
 
 
@@ -152,15 +157,12 @@ def _under(first: Mapping[str, object], second: Mapping[str, object], key: str, 
     yield from differences(first.get(key), second.get(key), f"{path}.{key}" if path else key)
 
 
-def lines(first: str, second: str, found: Sequence[Difference], width: int | None) -> list[str]:
-    if not found:
-        return [f"{first} and {second}: no difference"]
-    columns = (Column("WHAT"), Column(first), Column(second))
-    return table(columns, [[path, _shown(one), _shown(other)] for path, one, other in found], width)
+def lines(first: str, second: str, found: Sequence[Difference]) -> list[str]:
+    return in_words(first, second, found) if found else [f"{first} and {second}: no difference"]
 
 
-def _shown(value: Any) -> str:
-    return NOTHING if value is None else value if isinstance(value, str) else str(value)
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _reason(reason: Reason | None) -> str | None:

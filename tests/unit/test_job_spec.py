@@ -105,8 +105,36 @@ def test_differences_are_paths_with_both_values() -> None:
         ("specification.env.B", None, "3"),
         ("tasks.w.0", {"exit_code": 0}, None),
     ]
-    assert lines("x-1", "x-2", found, None)[1].split() == ["specification.env.A", "1", "2"]
-    assert lines("x-1", "x-2", [], None) == ["x-1 and x-2: no difference"]
+    assert lines("x-1", "x-2", found)[:3] == ["x-1 → x-2", "job file:", "  env.A  1 → 2"]
+    assert lines("x-1", "x-2", []) == ["x-1 and x-2: no difference"]
+
+
+def test_differences_in_words_are_grouped_by_what_differs() -> None:
+    many = [(f"tasks.w.{at}.seconds", 0.5, float(at)) for at in range(9)]
+    found = [
+        ("specification.components.w.command", "train 1", "train 2"),
+        ("specification.components.w.matrix.lr", ["1", "2"], ["1"]),
+        ("specification.components.w.shell", [["HOME", "/a"], ["PATH", "/b"]], [["HOME", "/a"], ["PATH", "/c"]]),
+        ("specification.files.a.py", "sha256:1", "sha256:2"),
+        ("result.exit_code", 0, 3),
+        ("seconds", 1.0, None),
+        *many,
+        *((f"tasks.w.{at}", None, {"state": "FAILED"}) for at in range(9, 17)),
+    ]
+    assert lines("a", "b", found) == [
+        "a → b",
+        "job file:",
+        "  w.command    train 1 → train 2",
+        "  w.matrix.lr  1, 2 → 1",
+        "  w.shell      differs in PATH",
+        "  files.a.py   the content differs",
+        "result:",
+        "  exit_code  0 → 3",
+        "  seconds    only in a: 1.0",
+        "tasks:",
+        "  seconds differs in 9 tasks: w.0 0.5 → 0.0, w.1 0.5 → 1.0, w.2 0.5 → 2.0, …",
+        "  8 tasks only in b: w.9, w.10, w.11, w.12, w.13, w.14, …",
+    ]
 
 
 def test_nodes_of_a_run_have_the_versions_that_its_tasks_ran_with() -> None:
