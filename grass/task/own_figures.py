@@ -1,8 +1,9 @@
 """Figures that a task reports of itself: ``grass.report(step=100, loss=0.53)``. May be copied; it needs nothing else.
 
 A figure is a line on standard output, ``GRASS_METRIC loss=0.53 step=100``, which the node finds in the task's output. A
-program without this file may print the line itself. Outside of Grass it is just a line. Used by programs of users, and
-by the node-agent, which reads the lines.
+program without this file may print the line itself. Outside of Grass it is just a line. Where the node has a socket for
+figures (``GRASS_FIGURES``), the line goes there instead, and not into the log. Used by programs of users, and by the
+node-agent, which reads the lines.
 
 The first report also lets the node ask for the stacks of the program's threads (`grass job stacks`), where py-spy may
 not look into it: ``faulthandler`` writes them at a signal that programs do not use, into a file in memory.
@@ -11,9 +12,12 @@ not look into it: ``faulthandler`` writes them at a signal that programs do not 
 from __future__ import annotations
 
 import math
+import os
 import re
 import signal
+import socket
 import sys
+import time
 from typing import SupportsFloat
 
 FIGURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
@@ -21,7 +25,13 @@ FIGURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
 STACKS_FILE = "grass-stacks"
 STACKS_SIGNAL = 41
 """A real-time signal of Linux, by its number: C libraries count these from different ones."""
+_MOST_SENT = 4096
+"""Characters of a line that is sent; a longer one is printed."""
+_PATIENCE = 1.0
+"""Seconds that a report waits for the node, and then ``_AWAY`` seconds in which reports are printed."""
+_AWAY = 30.0
 _asked_before = False
+_away_until = 0.0
 
 
 def report(step: SupportsFloat | None = None, **figures: SupportsFloat) -> None:
@@ -36,8 +46,26 @@ def report(step: SupportsFloat | None = None, **figures: SupportsFloat) -> None:
     if step is not None:
         words.append(_word("step", step))
     _answer_for_stacks()
-    # not sys.stdout: a program may have replaced it to capture output
-    print("GRASS_METRIC", *words, file=sys.__stdout__, flush=True)
+    line = " ".join(["GRASS_METRIC", *words])
+    if not _sent(line):
+        print(line, file=sys.__stdout__, flush=True)  # not sys.stdout: a program may have replaced it to capture output
+
+
+def _sent(line: str) -> bool:
+    """Send the line to the node. Return False if it takes none: it does not answer, or there is no socket."""
+    global _away_until
+    path, names = os.environ.get("GRASS_FIGURES"), ("GRASS_JOB_ID", "GRASS_COMPONENT", "GRASS_INDEX", "GRASS_ATTEMPT")
+    job, component, index, attempt = (os.environ.get(name, "") for name in names)
+    if not path or not attempt or len(line) > _MOST_SENT or time.monotonic() < _away_until:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.settimeout(_PATIENCE)  # waiting keeps the order: a printed line arrives later
+            channel.sendto(f"{job}/{component}.{index}/{attempt}\n{line}".encode(), path)
+    except (AttributeError, OSError):  # another system has no such sockets
+        _away_until = time.monotonic() + _AWAY
+        return False
+    return True
 
 
 def _word(name: str, figure: SupportsFloat) -> str:
@@ -60,7 +88,6 @@ def _answer_for_stacks() -> None:
     _asked_before = True
     import faulthandler
     import fcntl
-    import os
 
     try:
         if signal.getsignal(STACKS_SIGNAL) is signal.SIG_DFL:

@@ -71,6 +71,7 @@ def launch(
         "GRASS_ADDRESSES": addresses_path(config, job_id),
         "GRASS_DATA": str(config.data_dir),
         **output_folders(template, str(config.data_dir)),
+        **_figures(config, runtime),
         "CLUSTER_ID": config.name,
         "CLUSTER_NAME": config.name,
         "NODE_ID": config.node.name,
@@ -131,6 +132,12 @@ def task_redis(config: NodeHome) -> dict[str, str]:
     if not config.task_redis or config.node.kubernetes is not None:
         return {}
     return {"GRASS_REDIS_URL": f"redis://localhost:{port}", "REDIS_HOST": "localhost", "REDIS_PORT": port}
+
+
+def _figures(config: NodeHome, runtime: RuntimeName) -> dict[str, str]:
+    """Return where a task sends its figures. Containers and other accounts do not reach it: they print them."""
+    reached = not runtime.contained and config.node.isolate is None
+    return {"GRASS_FIGURES": str(config.socket("figures"))} if reached else {}
 
 
 def output_folders(template: LaunchTemplate, data: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from grass.wire.hello import Probe
 from grass.wire.usage import TaskTotals, UsageSample
 from node.agent import labels
 from node.agent.conditions import Conditions
+from node.agent.figures_socket import FiguresSocket, has_files
 from node.agent.gpu import GpuWatch
 from node.agent.machine import Offer
 from node.agent.own_figures import OwnFigures
@@ -34,6 +35,7 @@ from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.agent.versions import Versions
 from node.mounts import LISTING_KEPT, mount_of
 from node.runtime import control_groups, task_commands
+from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed
 
 
@@ -71,6 +73,9 @@ class ThisMachine:
         self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
         self.own_figures = OwnFigures()
+        self._figures = FiguresSocket(
+            config.socket("figures"), has_files(Folders(str(config.node_dir / "attempts")).path), self.own_figures.found
+        )
         self._watch = GpuWatch(gpus, self._roots)
         self._sampler = UsageSampler(config.node_dir, self._sampled, self._watch.reading, send, self.own_figures)
 
@@ -81,9 +86,11 @@ class ThisMachine:
         self._versions.start()
         self._watch.start()
         self._sampler.start()
+        if self._config.node.isolate is None:
+            self._figures.start()
 
     def stop(self) -> None:
-        for part in (self._watch, self._sampler, self._conditions, self._programs, self._versions):
+        for part in (self._figures, self._watch, self._sampler, self._conditions, self._programs, self._versions):
             part.stop()
 
     def offer(self) -> Offer:

@@ -43,6 +43,7 @@ def test_what_a_component_has_in_common() -> None:
         "GRASS_ADDRESSES": "/h/node/jobs/train-12345678/addresses",
         "GRASS_DATA": str(Path("/h/data")),
         "GRASS_OUTPUT": str(Path("/h/data/jobs/train-12345678")),
+        "GRASS_FIGURES": "/r/figures.sock",
         "CLUSTER_ID": "lab",
         "CLUSTER_NAME": "lab",
         "NODE_ID": "n1",
@@ -58,6 +59,7 @@ def test_a_job_that_waited_for_others_finds_their_output_also_in_a_container() -
     found = changed(TEMPLATE, awaited={"pre-train.v2": "pre-train.v2-00000001"})
     assert launch(config, found, {}).env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/h/data/jobs/pre-train.v2-00000001"
     made = launch(config, changed(found, image="i:1", container=Container(data="/data")), {})
+    assert "GRASS_FIGURES" not in made.env  # a container does not reach the socket
     assert made.env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/data/jobs/pre-train.v2-00000001"
     assert made.env["GRASS_OUTPUT"] == "/data/jobs/train-12345678"
 
