@@ -1203,6 +1203,20 @@ def test_each_page_of_the_cluster_is_accessible_in_both_themes_and_fits_its_scre
                 assert page.inner_text(f"dl.facts dt:text-is('{name}') + dd") == version
 
 
+def test_the_pages_of_a_sweep_are_accessible_in_both_themes_and_fit_their_screen(
+    page: Any, sweep: str, tmp_path: Path
+) -> None:
+    axe = Accessibility(page)
+    for address, there in (
+        (f"/jobs/{sweep}", "tr.chosen"),
+        (f"/jobs/{sweep}/curves", ".chart canvas"),
+        (f"/compare/{sweep}.main.0/{sweep}.main.1", ".chart canvas"),
+    ):
+        to(page, address)
+        page.wait_for_selector(there)
+        is_accessible_and_fits(page, axe, address, tmp_path)
+
+
 @pytest.mark.parametrize("addresses", [PAGES_OF_A_JOB[:5], PAGES_OF_A_JOB[5:]], ids=["work", "history"])
 def test_each_page_of_a_job_is_accessible_in_both_themes_and_fits_its_screen(
     page: Any, seen: SeenJobs, addresses: tuple[str, ...], tmp_path: Path
