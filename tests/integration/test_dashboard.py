@@ -901,6 +901,14 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
 REPORT = """for s in 0 1 2 3; do echo GRASS_METRIC loss=$lr$seed step=$s; done; [ $lr$seed != 0.22 ]"""
 
 
+SMOOTHED_AT_ONCE = """(() => {
+  const lines = document.querySelector("[aria-label=Lines]"), smooth = document.querySelector("[aria-label=Smoothing]");
+  lines.value = ""; lines.dispatchEvent(new Event("change"));
+  smooth.value = 0.6; smooth.dispatchEvent(new Event("input"));
+})()"""
+"""Changes a chart twice before it is drawn."""
+
+
 @pytest.fixture(scope="module")
 def sweep(client: Client) -> str:
     """Four runs with a figure; the last one fails."""
@@ -935,6 +943,7 @@ def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_an
 
 
 def test_curves_of_all_runs_are_coloured_averaged_over_seeds_picked_and_hidden(page: Any, sweep: str) -> None:
+    run_script(page, "window.grassTheme.choose('light')")
     to(page, f"/jobs/{sweep}/curves")
     page.wait_for_selector(".chart[aria-label*='loss: 4 lines'][aria-label*='main.3: lr 0.2, seed 2 now 0.22'] canvas")
     page.click("[aria-label='Colours: lr'] button:text-is('0.2')")  # hides them
@@ -944,6 +953,13 @@ def test_curves_of_all_runs_are_coloured_averaged_over_seeds_picked_and_hidden(p
     page.wait_for_selector(".chart[aria-label*='loss: 2 lines'][aria-label*='lr 0.1 now 0.115']")
     page.fill("[aria-label='Filter runs']", "seed=2")
     page.wait_for_selector(".chart[aria-label*='lr 0.1 now 0.12']")
+    run_script(page, SMOOTHED_AT_ONCE)
+    page.wait_for_selector("label:has-text('0.60') [aria-label=Smoothing]")
+    drawn = page.locator(".chart canvas").evaluate(
+        "(each) => [...each.getContext('2d').getImageData(0, 0, each.width, each.height).data]"
+        ".some((part, at) => at % 4 === 0 && part === 0x2b)"  # the red part of the first colour
+    )
+    assert drawn, "the lines are not there"
     page.select_option("[aria-label=Lines]", "")
     page.check("label:has-text('logarithmic') input")
     box = page.locator(".chart .u-over").bounding_box()

@@ -69,7 +69,8 @@ export class RunChart {
   // The part that is shown, if it is not all.
   zoomed() {
     const scale = this.chart?.scales.x, all = this.chart?.data[0];
-    return scale && (scale.min > all[0] || scale.max < all[all.length - 1]) ? { min: scale.min, max: scale.max } : null;
+    if (!scale || scale.min === null || scale.min === undefined) return null; // it has not drawn anything yet
+    return (scale.min > all[0] || scale.max < all[all.length - 1]) ? { min: scale.min, max: scale.max } : null;
   }
 
   focus(at) { this.focused = at ? this.keys[at] ?? null : null; this.say(); }

@@ -57,7 +57,7 @@ export class Results {
       if (value !== null && (before === undefined || (this.best.most ? value > before : value < before))) this.bestRow = row;
     }
     const some = rows.filter((_, at) => at % Math.ceil(rows.length / SAMPLE) === 0);
-    const widths = this.shown.map((name) => WIDE[name] || Math.min(40, Math.max(this.heading(name).length + 2, ...some.map((row) => this.text(name, row[this.at.get(name)]).length), name === "task" ? 11 : 4)));
+    const widths = this.shown.map((name) => WIDE[name] || Math.min(40, Math.max(this.heading(name).length + 2, ...some.map((row) => this.text(name, row[this.at.get(name)]).length), 4)) + (name === "task" ? 6 : 0)); // beside the task: "best"
     this.table.show(this.shown.map((name) => (name === "open" ? h("th", "Open") : this.title(name))), widths, rows.length, (at) => this.row(rows[at]));
   }
 
