@@ -1,6 +1,6 @@
 """Define the command `grass job exec`: run a command beside a running task, with its streams or a terminal.
 
-Loaded by ``job``.
+Loaded by ``job``; used by ``run``.
 """
 
 from __future__ import annotations
@@ -42,8 +42,20 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
     TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits with the command's exit code. `-it` opens a terminal.
     """
     job, part = job_and_task(task)
-    if wants_terminal and not sys.stdin.isatty():
+    check_terminal(wants_terminal)
+    return beside(invocation, job, part, command, wants_input=wants_input, wants_terminal=wants_terminal)
+
+
+def check_terminal(wanted: bool) -> None:
+    """Raise InputError if there is no terminal, but one is ``wanted``."""
+    if wanted and not sys.stdin.isatty():
         raise InputError("--tty needs a terminal on this machine; omit it in a pipe")
+
+
+def beside(
+    invocation: Invocation, job: str, part: str, command: Sequence[str], *, wants_input: bool, wants_terminal: bool
+) -> int:
+    """Run a command beside a running task, with the streams or the terminal of this process. Return its exit code."""
     size = _size() if wants_terminal else None
     execution = invocation.client().execute(job, part, command, size)
     try:

@@ -24,14 +24,16 @@ import click
 from grass.cli import logs
 from grass.cli.command import Command
 from grass.cli.environment_options import environment_of, environment_options
+from grass.cli.exec import beside as exec_beside
+from grass.cli.exec import check_terminal
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_text import job_line
 from grass.cli.output import Format, Output, OutputClosedError, Result
-from grass.cli.run_options import AT, HOLD, JobOptions, as_options, document_of, run_options
+from grass.cli.run_options import AT, COMPONENT, HOLD, JobOptions, as_options, document_of, run_options
 from grass.cli.wait import until_started
-from grass.errors import GrassError, InputError, ManifestError
-from grass.model.lifecycle import JobState
+from grass.errors import ConflictError, GrassError, InputError, ManifestError, WaitTimeoutError
+from grass.model.lifecycle import JobState, TaskState
 from grass.system import entropy
 
 if TYPE_CHECKING:
@@ -41,6 +43,14 @@ if TYPE_CHECKING:
 
 _FIRST_WORDS = 0.05
 """Seconds to wait for the first data on a pipe."""
+_MOMENT = 0.2
+"""Seconds between looks at whether a task runs."""
+_FIFO = '"${GRASS_SCRATCH:-/tmp}/.interactive"'
+HOLDER = ("/bin/sh", "-c", f"mkfifo {_FIFO} && {{ (sleep 30; : > {_FIFO}) & exec cat {_FIFO}; }}")
+"""What the task of an interactive job runs. It ends once nothing has the FIFO open: with the command, which runs beside
+it, also if that is killed because this process or the connection is gone; or after 30 s if no command came."""
+INSIDE = ("/bin/sh", "-c", f'exec 9> {_FIFO} && trap : INT QUIT && "$@" 9>&-', "sh")
+"""What goes before the command. The shell survives a Ctrl-C that the command survives."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,6 +70,8 @@ class RunCommand(Command):
 @environment_options
 @HOLD
 @AT
+@click.option("-i", "--interactive", is_flag=True, help="Forward standard input to CMD, as it comes.")
+@click.option("-t", "--tty", "wants_terminal", is_flag=True, help="Give CMD a terminal; `-it` for a shell.")
 @click.option("--detach", is_flag=True, help="Print the job's id and return; the job continues.")
 @click.option("--stdin", "wants_input", is_flag=True, help="Read standard input to its end, and give it to CMD.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -73,6 +85,8 @@ def run(
     env_all: bool,
     hold: bool,
     at: float | None,
+    interactive: bool,
+    wants_terminal: bool,
     detach: bool,
     wants_input: bool,
     notes: Sequence[str],
@@ -80,7 +94,8 @@ def run(
 ) -> int:
     """Run CMD as a job, show its output, and exit with its exit code.
 
-    The standard input of CMD is empty without --stdin. Pass files through the share (`grass data push`).
+    The standard input of CMD is empty without --stdin or -i. `-it` gives CMD a terminal, for a shell or a debugger;
+    its job ends with CMD, also when the connection is lost. Pass files through the share (`grass data push`).
 
     Ctrl-C or TERM stops the job; a second one returns at once. If the reader of the output ends (`| head`), the job is
     stopped, too.
@@ -91,17 +106,24 @@ def run(
     read_for_tasks = "-" in (options.each_line, options.each_json)
     if wants_input and read_for_tasks:
         raise click.UsageError("--stdin, --each-line - and --each-json - all read standard input; use one")
-    if wants_input:
+    beside = interactive or wants_terminal
+    if beside:
+        _check_interactive(options, detach=detach or hold or at is not None, reads=wants_input or read_for_tasks)
+        check_terminal(wants_terminal)
+    elif wants_input:
         command = with_standard_input(command)
     elif not read_for_tasks:
         warn_of_input(invocation.output)
-    document = document_of(options.name or entropy.run_id("run"), command, options)
+    document = document_of(options.name or entropy.run_id("run"), HOLDER if beside else command, options)
     client, output = invocation.client(), invocation.output
     environment = environment_of(env, env_file, env_all, output.warn)
     if detach:
         job = _start(client, output, document, environment, options, hold, at)
         output.show(Result(job, lambda _: [f"{job.name}  {job.id}"], [job.id]))
         return Exit.OK
+    if beside:
+        job = _start(client, output, document, environment, options, hold, at)
+        return _inside(invocation, job, command, interactive, wants_terminal)
     stopper = Stopper(client, output, str(document["name"]))
     with Interrupts(stopper.stop):
         job = _start(client, output, document, environment, options, hold, at)
@@ -115,6 +137,44 @@ def run(
         except KeyboardInterrupt:
             output.note(f"detached; {job.name} continues: `grass job wait {job.name}`")
             return Exit.INTERRUPTED
+
+
+def _check_interactive(options: JobOptions, *, detach: bool, reads: bool) -> None:
+    if detach or reads:
+        other = "--detach, --hold or --at" if detach else "--stdin, --each-line - or --each-json -"
+        raise click.UsageError(f"-i and -t run CMD here and now; they cannot be used with {other}")
+    if (
+        options.framework
+        or options.rendezvous
+        or any((options.array, options.each_line, options.each_json))
+        or (options.replicas or 1) > 1
+    ):
+        raise click.UsageError("-i and -t need a job of one task, without --replicas, --array and --framework")
+
+
+def _inside(invocation: Invocation, job: StartedView, command: Sequence[str], wants_input: bool, terminal: bool) -> int:
+    """Run the command in the job, which only waits, and stop the job afterwards."""
+    client, output = invocation.client(), invocation.output
+    output.note(f"{job.name}: started as {job.id}")
+    try:
+        until_started(client, output, job.id)
+        while not _runs(client, job):
+            pass
+        return exec_beside(
+            invocation, job.id, f"{COMPONENT}.0", [*INSIDE, *command], wants_input=wants_input, wants_terminal=terminal
+        )
+    finally:
+        with suppress(GrassError):
+            client.stop(job.id, grace=0.0)
+
+
+def _runs(client: Client, job: StartedView) -> bool:
+    """Return whether the task of the job runs; waits a moment for it. Raises ConflictError if the job has ended."""
+    try:
+        ended = client.wait(job.id, timeout=_MOMENT)
+    except WaitTimeoutError:
+        return client.tasks(job.id)[0].state is TaskState.RUNNING
+    raise ConflictError(job_line(ended))
 
 
 def notes_on(command: Sequence[str], options: Collection[str]) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ import pytest
 from grass.api.client import Client
 from grass.api.login import log_in
 from grass.api.login_invitation import parse_invitation
+from grass.cli.run import HOLDER, INSIDE
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
 from node.runtime import proc
 from tests.support.local_cluster import LocalCluster
@@ -296,3 +298,35 @@ def test_stacks_of_a_running_task_come_from_its_node_and_only_running_tasks_have
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "job held: none of these tasks runs; only running tasks have stacks" in refused.stderr
     assert "job held: no task w.7" in grass(cluster, "job", "stacks", "held", "w.7").stderr
+
+
+def test_an_interactive_run_is_a_job_with_input_that_ends_with_its_command(cluster: LocalCluster) -> None:
+    program = "import sys; print(sys.stdin.read().upper()); sys.exit(5)"
+    done = subprocess.run(
+        [str(GRASS), "run", "--name", "asked", "--cpu", "0.1", "-i", "--", sys.executable, "-c", program],
+        env={**os.environ, "GRASS_HOME": str(cluster.home)},
+        input="words",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (5, "WORDS\n"), done.stderr
+    with cluster.client() as client:
+        assert client.wait("asked", 20).state.ended
+    for words in (["--replicas", "2"], ["--detach"], ["--stdin"], ["--hold"], ["--array", "1-3"]):
+        wrong = grass(cluster, "run", "-i", *words, "--", "true")
+        assert wrong.returncode == 2 and "-i and -t" in wrong.stderr, wrong
+    assert "--tty needs a terminal" in grass(cluster, "run", "-it", "--", "true").stderr
+
+
+def test_the_task_of_an_interactive_run_ends_with_its_command_also_if_that_is_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "GRASS_SCRATCH": str(tmp_path)}
+    with subprocess.Popen(HOLDER, env=environment, stdout=subprocess.PIPE, start_new_session=True) as holder:
+        wait_until((tmp_path / ".interactive").exists, seconds=10)
+        command = [*INSIDE, "/bin/sh", "-c", "echo up; exec sleep 300"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as inside:
+            assert inside.stdout is not None and inside.stdout.readline() == b"up\n"
+            assert holder.poll() is None
+            os.killpg(inside.pid, signal.SIGKILL)
+        wait_until(lambda: holder.poll() == 0, seconds=10)
+        os.killpg(holder.pid, signal.SIGKILL)
