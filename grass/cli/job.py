@@ -113,7 +113,7 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
         page += attempt_text.earlier(attempts, width)
         return page if view.specification is UNSET else page + job_spec.spec_lines(view.specification, width)
 
-    invocation.output.show(Result(data, lines, [task.task for task in shown]))
+    invocation.output.show(Result(data, lines, [task.task for task in shown], items="tasks"))
 
 
 def _show_file(invocation: Invocation, name: str) -> None:
@@ -136,7 +136,7 @@ def explain(invocation: Invocation, name: str) -> None:
 
     client = invocation.client()
     answer = client.why(name)
-    invocation.output.show(Result(answer, partial(why.page, answer), []))
+    invocation.output.show(Result(answer, partial(why.page, answer), [], items="groups"))
 
 
 @job.command("wait")

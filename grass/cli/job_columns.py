@@ -26,16 +26,18 @@ DEFAULT = ("name", "id", "state", "tasks", "user", "age", "reason")
 class JobColumn:
     """One column of the list.
 
-    ``text``: takes the job's view and the present time. ``key``: what `--sort` orders by.
+    ``text``: takes the job's view and the present time. ``key``: what `--sort` orders by. ``raw``: the value for csv;
+    None: the text.
     """
 
     column: Column
     text: Callable[[JobView, float], str]
     key: Callable[[JobView], float | str]
+    raw: Callable[[JobView], object] | None = None
 
 
 def _time(name: str, of: Callable[[JobView], float | None]) -> JobColumn:
-    return JobColumn(Column(name.upper()), lambda job, _: show_instant(of(job)), lambda job: of(job) or 0.0)
+    return JobColumn(Column(name.upper()), lambda job, _: show_instant(of(job)), lambda job: of(job) or 0.0, of)
 
 
 def _word(name: str, of: Callable[[JobView], str | None], drop: int = 0) -> JobColumn:
@@ -49,7 +51,7 @@ def _number(name: str, of: Callable[[JobView], int | None]) -> JobColumn:
     def key(job: JobView) -> int:
         return -1 if (number := of(job)) is None else number
 
-    return JobColumn(Column(name.upper(), right=True), text, key)
+    return JobColumn(Column(name.upper(), right=True), text, key, of)
 
 
 def _used(title: str, of: Callable[[TaskTotals], float], show: Callable[[TaskTotals], str]) -> JobColumn:
@@ -59,7 +61,11 @@ def _used(title: str, of: Callable[[TaskTotals], float], show: Callable[[TaskTot
         used = measured(job.usage)
         return show(used) if used else NOTHING
 
-    return JobColumn(Column(title, right=True), text, lambda job: of(job.usage) if job.usage else 0.0)
+    def raw(job: JobView) -> float | None:
+        used = measured(job.usage)
+        return of(used) if used else None
+
+    return JobColumn(Column(title, right=True), text, lambda job: of(job.usage) if job.usage else 0.0, raw)
 
 
 def _age(job: JobView, now: float) -> str:
@@ -78,17 +84,21 @@ def _seconds(job: JobView) -> float:
     return float((job.ended or 0.0) - (job.started or 0.0))
 
 
+def _known_seconds(job: JobView) -> float | None:
+    return None if job.started is None or job.ended is None else job.ended - job.started
+
+
 COLUMNS: Mapping[str, JobColumn] = {
     "name": _word("name", lambda job: job.name),
     "id": _word("id", lambda job: job.id, drop=3),
     "state": _word("state", lambda job: job.state.value),
-    "tasks": JobColumn(Column("TASKS"), _tasks, _task_count),
+    "tasks": JobColumn(Column("TASKS"), _tasks, _task_count, lambda job: {**job.counts}),
     "user": _word("user", lambda job: job.user, drop=2),
-    "age": JobColumn(Column("AGE", drop=1, right=True), _age, lambda job: -job.submitted),
+    "age": JobColumn(Column("AGE", drop=1, right=True), _age, lambda job: -job.submitted, lambda job: job.submitted),
     "submitted": _time("submitted", lambda job: job.submitted),
     "started": _time("started", lambda job: job.started),
     "ended": _time("ended", lambda job: job.ended),
-    "time": JobColumn(Column("TIME", right=True), ran_for, _seconds),
+    "time": JobColumn(Column("TIME", right=True), ran_for, _seconds, _known_seconds),
     "exit": _number("exit", lambda job: job.exit_code),
     "restarts": _number("restarts", lambda job: job.restarts),
     "priority": _number("priority", lambda job: job.priority),
@@ -116,6 +126,16 @@ def show_tags(tags: Mapping[str, str]) -> str:
 
 def rows(jobs: Sequence[JobView], names: Sequence[str], now: float) -> list[list[str]]:
     return [[COLUMNS[name].text(job, now) for name in names] for job in jobs]
+
+
+def raw_rows(jobs: Sequence[JobView], names: Sequence[str], now: float) -> list[list[str]]:
+    """Return the cells for csv. Times are seconds since the epoch; AGE is when the job was submitted."""
+    from grass.cli.serial import raw_cell
+
+    def cell(job: JobView, column: JobColumn) -> str:
+        return column.text(job, now) if column.raw is None else raw_cell(column.raw(job))
+
+    return [[cell(job, COLUMNS[name]) for name in names] for job in jobs]
 
 
 def ordered(jobs: Sequence[JobView], by: str | None) -> list[JobView]:

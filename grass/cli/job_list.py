@@ -131,7 +131,7 @@ def _show(
     nothing = job_columns.no_jobs(all_jobs=all_jobs or "state" in selection, selected=bool(selection))
     lines = partial(job_columns.table_of, jobs, columns, now, nothing=nothing, more=more)
     titles = [job_columns.COLUMNS[name].column.title for name in columns]
-    rows = lambda: (titles, job_columns.rows(jobs, columns, now))  # noqa: E731
+    rows = lambda: (titles, job_columns.raw_rows(jobs, columns, now))  # noqa: E731
     result = Result(list(jobs), lines, [one.id for one in jobs], rows)
     if watch:
         output.refresh(result)

@@ -25,4 +25,4 @@ def send_signal(invocation: Invocation, name: str, signal_name: str, parts: Sequ
     """
     told = invocation.client().signal(name, signal_name, [part.text for part in parts])
     lines = [f"{name}  {task}  {signal_name}" for task in told]
-    invocation.output.show(Result({"job": name, "tasks": told}, lambda _: lines, told))
+    invocation.output.show(Result({"job": name, "tasks": told}, lambda _: lines, told, items="tasks"))

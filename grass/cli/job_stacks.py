@@ -36,7 +36,9 @@ def show_stacks(invocation: Invocation, name: str, parts: Sequence[Part], all_th
     found = invocation.client().stacks(name, [part.text for part in parts])
     for note in found.notes:
         invocation.output.warn(note)
-    invocation.output.show(Result(found, partial(page, found, all_threads), [task.task for task in found.tasks]))
+    invocation.output.show(
+        Result(found, partial(page, found, all_threads), [task.task for task in found.tasks], items="tasks")
+    )
 
 
 def page(found: JobStacks, all_threads: bool, width: int | None) -> list[str]:

@@ -26,4 +26,4 @@ def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
     most = count_or_all(tasks_shown, "--tasks")
     answer = invocation.client().job_usage(name, first=most)
     lines = partial(usage_page, answer)
-    invocation.output.show(Result(answer, lines, [task.task for task in answer.tasks]))
+    invocation.output.show(Result(answer, lines, [task.task for task in answer.tasks], items="tasks"))

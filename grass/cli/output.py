@@ -51,12 +51,17 @@ class OutputClosedError(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a command in its formats. ``rows``: titles and cells for csv; None: those of ``data``."""
+    """Result of a command in its formats.
+
+    ``rows``: titles and cells for csv; None: those of ``data``. ``items``: the key in ``data`` of what has a line each
+    in csv; None: ``data`` is a list of it, or one item itself.
+    """
 
     data: object
     lines: Lines
     ids: Sequence[str] = ()
     rows: Callable[[], Rows] | None = None
+    items: str | None = None
 
     def plain(self) -> Any:
         """Return ``data`` as dicts, sequences, texts and numbers, as the API sent it."""
@@ -87,7 +92,7 @@ class Output:
             case Format.YAML:
                 self._write(self._out, serial.yaml_text(result.plain()))
             case Format.CSV:
-                titles, rows = result.rows() if result.rows else serial.rows_of(result.plain())
+                titles, rows = result.rows() if result.rows else serial.rows_of(serial.items_of(result))
                 self._write(self._out, serial.csv_text(titles, rows, header=titles != self._titles))
                 self._titles = titles
             case Format.QUIET:

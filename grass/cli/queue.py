@@ -90,7 +90,7 @@ def list_queues(invocation: Invocation) -> None:
 def show(invocation: Invocation, name: str) -> None:
     """Show one queue with its first 1,000 items: dead letters, then leased and ready ones."""
     view = invocation.client().queue(name)
-    invocation.output.show(Result(view, partial(queue_page, view), [item.name for item in view.items]))
+    invocation.output.show(Result(view, partial(queue_page, view), [item.name for item in view.items], items="items"))
 
 
 @queue.command("retry")

@@ -30,11 +30,17 @@ def csv_text(titles: Sequence[str], rows: Sequence[Sequence[str]], *, header: bo
     return text.getvalue()
 
 
+def items_of(result: Result) -> Any:
+    """Return what has a line each in csv."""
+    data = result.plain()
+    return data if result.items is None else data[result.items]
+
+
 def rows_of(data: Any) -> Rows:
     """Return a column per key. A value that is not a plain text or number is JSON."""
     items = [item if isinstance(item, Mapping) else {"value": item} for item in _items(data)]
     titles = list(dict.fromkeys(key for item in items for key in item))
-    return titles, [[_cell(item.get(title)) for title in titles] for item in items]
+    return titles, [[raw_cell(item.get(title)) for title in titles] for item in items]
 
 
 def names_of(result: Result) -> list[str]:
@@ -49,7 +55,8 @@ def _items(data: Any) -> Sequence[Any]:
     return data if isinstance(data, (list, tuple)) else [data]
 
 
-def _cell(value: Any) -> str:
+def raw_cell(value: Any) -> str:
+    """Return a value as the cell of a table: text as it is, nothing for None, otherwise JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)

@@ -35,7 +35,7 @@ def shares(invocation: Invocation) -> None:
     """Show who has how much of the cluster, and whose jobs are served next."""
     view = invocation.client().shares()
     names = [user.user for user in view.users]
-    invocation.output.show(Result(view, partial(fair_share_lines, view), names))
+    invocation.output.show(Result(view, partial(fair_share_lines, view), names, items="users"))
 
 
 def fair_share_lines(view: FairSharesView, width: int | None) -> list[str]:

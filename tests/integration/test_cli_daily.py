@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,18 @@ def test_lists_show_what_was_asked_for(grass: Grass) -> None:
     ]
     assert grass.good("ls", "--state", "failed", "--tag", "shade", "-o", "name") == "list-b\n"
     assert grass.good("job", "ls", "--tag", "shade=a", "-a", "--columns", "name", "-o", "csv") == "NAME\nlist-a\n"
+    raw = ["--columns", "name,tasks,exit,started,memory", "-o", "csv"]
+    header, line = grass.good("job", "ls", "--tag", "shade=b", "-a", *raw).splitlines()
+    name, counts, code, started, *_ = next(csv.reader([line]))
+    assert (header, name, json.loads(counts), code) == (
+        "NAME,TASKS,EXIT,STARTED,PEAK MEMORY",
+        "list-b",
+        {"FAILED": 1},
+        "1",
+    )
+    assert abs(float(started) - time.time()) < 300
+    [task] = csv.DictReader(grass.good("job", "show", "list-b", "-o", "csv").splitlines())
+    assert (task["task"], task["state"], task["exit_code"]) == ("main.0", "FAILED", "1")
     assert "no such active jobs" in grass.good("ps", "--tag", "shade=a")
     assert "state: FAILED" in grass.good("job", "list", "--name", "list-b", "-a", "-o", "yaml")
     shades = ["job", "list", "-a", "--tag", "shade", "-o", "name"]

@@ -33,6 +33,11 @@ def test_csv_has_a_column_per_key_or_the_rows_of_the_command() -> None:
     )
 
 
+def test_csv_has_a_line_for_each_part_of_a_page() -> None:
+    page = {"name": "a", "tasks": [{"task": "w.0", "pid": None}, {"task": "w.1", "pid": 7}]}
+    assert shown(Format.CSV, Result(page, lambda _: [], items="tasks")) == "task,pid\nw.0,\nw.1,7\n"
+
+
 def test_a_stream_of_csv_has_one_header() -> None:
     out = io.StringIO()
     output = Output(out, io.StringIO(), Format.CSV)
