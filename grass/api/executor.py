@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import Executor as StandardExecutor
-from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -16,6 +16,7 @@ from grass.api import call_packing, driver_path, executor_end
 from grass.api.call_job import COMPONENT, CallJob, fail
 from grass.api.call_packing import Call, PackedTask
 from grass.api.call_program import program
+from grass.api.executor_slots import Slots
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, SubmissionInterrupted
 from grass.model.lifecycle import NodeState
 from grass.system import clock
@@ -33,11 +34,11 @@ _MOST_GATHERED = 1000
 class Executor(StandardExecutor):
     """Runs functions as tasks of a cluster. Functions, arguments and results travel by cloudpickle.
 
-    ``client``: default: of the current cluster. ``cpu`` (cores), ``memory``, ``gpu``, ``image``, ``env``: of each task,
-    as in a job file. ``max_workers``: most tasks of a ``map`` (default: as many as fit into the cluster).
-    ``python``: the program that runs them; default: this one on a cluster of this machine, otherwise ``python3``. It
-    must have cloudpickle, and nearly the version of this Python. ``keep``: keep the jobs; otherwise those that
-    succeeded are deleted.
+    ``first``: ``max_workers`` or ``client``. ``max_workers``: most tasks of a ``map``, and most calls of ``submit`` at
+    once (default: as many as fit into the cluster). ``client``: default: of the current cluster. ``cpu`` (cores),
+    ``memory``, ``gpu``, ``image``, ``env``: of each task, as in a job file. ``python``: the program that runs them;
+    default: this one on a cluster of this machine, otherwise ``python3``. It must have cloudpickle, and nearly the
+    version of this Python. ``keep``: keep the jobs; otherwise those that succeeded are deleted.
 
     ``map`` starts one array job for all items; ``submit`` gathers calls for 20 ms into one job. What a function prints
     is in the job's log. A future raises what the function raised, with its traceback as the cause; RemoteCallError if
@@ -50,18 +51,24 @@ class Executor(StandardExecutor):
 
     def __init__(
         self,
-        client: Client | None = None,
+        first: Client | int | None = None,
+        /,
         *,
+        client: Client | None = None,
+        max_workers: int | None = None,
         cpu: float = 1,
         memory: int | str | None = None,
         gpu: float | None = None,
         image: str | None = None,
         env: Mapping[str, str] | None = None,
-        max_workers: int | None = None,
         python: str | None = None,
         name: str = "executor",
         keep: bool = False,
     ) -> None:
+        if isinstance(first, int):
+            max_workers = first
+        elif first is not None:
+            client = first
         if max_workers is not None and max_workers < 1:
             raise InputError(f"max_workers must be at least 1, got {max_workers}")
         if client is None:
@@ -82,6 +89,7 @@ class Executor(StandardExecutor):
             **({"image": image} if image else {}),
         }
         self._max_workers = max_workers
+        self._slots = None if max_workers is None else Slots(max_workers)
         self._finds_files = client.on_this_machine and not image
         """Whether tasks find the files of the driver."""
         self._key = password().encode()
@@ -152,6 +160,8 @@ class Executor(StandardExecutor):
             self._closed = True
             gatherer = self._gatherer
         self._calls.put(None)
+        if cancel_futures and self._slots is not None:
+            self._slots.close()
         if gatherer is not None and (wait or cancel_futures):
             gatherer.join()  # it starts the last calls
         if cancel_futures:
@@ -216,10 +226,14 @@ class Executor(StandardExecutor):
                 batch += [item] if item is not None else []
             wanted = [(future, call) for future, call in batch if future.set_running_or_notify_cancel()]
             calls = [call._replace(number=number) for number, (_, call) in enumerate(wanted)]
-            self._start([future for future, _ in wanted], calls, len(calls))
+            self._start([future for future, _ in wanted], calls, len(calls), self._slots)
 
-    def _start(self, futures: Sequence[Future[Any]], calls: Sequence[Call], tasks: int) -> list[str]:
+    def _start(
+        self, futures: Sequence[Future[Any]], calls: Sequence[Call], tasks: int, slots: Slots | None = None
+    ) -> list[str]:
         """Start the calls, in as many jobs as their size needs, and return the ids of the jobs.
+
+        ``slots``: bound how many tasks run at once; each job waits for one.
 
         A call that cannot be sent has its own error. A failure to start becomes that of the futures whose jobs did not
         start.
@@ -232,7 +246,12 @@ class Executor(StandardExecutor):
                 waiting.pop(number).set_exception(error)
             for job in call_packing.jobs_of(packed.tasks):
                 own = {number: futures[number] for task in job for number in task.numbers}
-                started.append(self._start_job(job, own))
+                at_once = slots.wait() if slots is not None else None
+                if at_once == 0:
+                    raise CancelledError
+                started.append(self._start_job(job, own, at_once))
+                if slots is not None and at_once is not None:
+                    slots.take(at_once, list(own.values()))
                 for number in own:
                     del waiting[number]
         except Exception as error:  # noqa: BLE001 those who wait must learn of it
@@ -245,8 +264,12 @@ class Executor(StandardExecutor):
         with nullcontext() if self._finds_files else driver_path.by_value(folders):
             return packer.tasks(calls, tasks)
 
-    def _start_job(self, tasks: Sequence[PackedTask], futures: Mapping[int, Future[Any]]) -> str:
-        component = {**self._component, "from": {"entries": [task.text for task in tasks]}}
+    def _start_job(
+        self, tasks: Sequence[PackedTask], futures: Mapping[int, Future[Any]], at_once: int | None = None
+    ) -> str:
+        component: dict[str, object] = {**self._component, "from": {"entries": [task.text for task in tasks]}}
+        if at_once is not None:
+            component["parallelism"] = at_once
         try:
             started = self._client.start({"name": run_id(self._name), "components": {COMPONENT: component}})
         except SubmissionInterrupted as interrupted:

@@ -42,6 +42,20 @@ def test_a_map_is_one_array_job_with_results_in_order(client: Client) -> None:
     assert [(job.state, job.counts) for job in jobs] == [("SUCCEEDED", {"SUCCEEDED": 3})]
 
 
+def test_an_executor_of_four_runs_four_calls_at_once(client: Client, tmp_path: Path) -> None:
+    def run(number: int) -> int:
+        mine = tmp_path / str(number)
+        mine.touch()
+        wait_until(lambda: len(list(tmp_path.glob("*"))) == 2 or (tmp_path / "done").exists(), seconds=20)
+        (tmp_path / "done").touch()
+        mine.unlink()
+        return len(list(tmp_path.glob("[0-9]*")))
+
+    with Executor(2, client=client, cpu=0.1) as executor:
+        running = [executor.submit(run, number) for number in range(5)]
+        assert max(future.result(50) for future in running) <= 1
+
+
 def test_an_exception_comes_back_with_its_traceback(client: Client) -> None:
     with Executor(client, cpu=0.1) as executor:
         good, bad = executor.submit(pow, 2, 10), executor.submit(operator.truediv, 1, 0)
