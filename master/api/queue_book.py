@@ -208,10 +208,17 @@ class Book:
 
     def _get(self, queue: WorkQueue, asked: Asked, step: Get) -> QueueAnswer:
         lease, until = step.id or asked.id, self._until(queue, step)
-        items = queue.get(step.count, lease, asked.holder, until)
-        if not items and queue.leased and self._end_leases(asked.queue, queue):
+        items: list[LeasedItem] = []
+        if not self._loses(queue, asked):
+            items = queue.get(step.count, lease, asked.holder, until)
+        if not items and queue.leased and self._end_leases(asked.queue, queue) and not self._loses(queue, asked):
             items = queue.get(step.count, lease, asked.holder, until)
         return _answer(queue, items=tuple(items), lease=lease if items else "", until=until if items else 0.0)
+
+    def _loses(self, queue: WorkQueue, asked: Asked) -> bool:
+        """Return whether an item would lose a further try to an attempt that has ended since it asked. Only items that
+        have lost one before are worth the look."""
+        return queue.next_was_tried and bool(self.ended([asked.holder]))
 
     def _end_leases(self, name: str, queue: WorkQueue) -> bool:
         """End leases that are over, and those of attempts that have ended: looked for once a second. Return whether

@@ -57,6 +57,15 @@ class WorkQueue:
         """Return who holds items now."""
         return list(self._held)
 
+    @property
+    def next_was_tried(self) -> bool:
+        """Return whether the item that is given out next was given out before."""
+        if (name := self._next()) is None:
+            return False
+        item = self.items[name]
+        heapq.heappush(self._ready, (item.number, name))
+        return item.tries > 0
+
     def put(self, items: Sequence[NewItem]) -> list[str]:
         """Append items; return the names of those that are new. Raises ConflictError: the queue is full."""
         if len(self.items) + len(items) > MOST_ITEMS:
