@@ -40,7 +40,8 @@ _NO_OUTPUT = {"stdout": 0, "stderr": 0}
 class Attempts:
     """What the agent keeps for each attempt of this node.
 
-    ``stop`` is called for an attempt that exceeded its time limit. ``base``: the environment that tasks inherit.
+    ``stop`` is called for an attempt that exceeded its time limit, ``soon`` with the seconds until then, if its
+    component has a notice. ``base``: the environment that tasks inherit.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Attempts:
         timers: Timers,
         removal: Removal,
         stop: Callable[[Stop], None],
+        soon: Callable[[Stop, float], None],
         base: Mapping[str, str],
     ) -> None:
+        self._soon = soon
         self._config = config
         self._shipper = shipper
         self._readiness = readiness
@@ -96,6 +99,9 @@ class Attempts:
         if template and template.component.timeout is not None:
             limit = template.component.timeout
             self._timers.at(since + limit, lambda: self._over(key, f"ran longer than its limit of {limit:g} s"))
+            if template.component.notice is not None:
+                lead = min(limit, template.component.notice.seconds)
+                self._timers.at(since + limit - lead, lambda: self._over_soon(key, limit, lead))
         if template and template.component.ready and entry and entry.stop_grace is None:
             self._readiness.watch(self._check(attempt, entry, template, template.component.ready))
         return True
@@ -190,6 +196,11 @@ class Attempts:
             template = self._alive[key]
             grace = template.component.grace if template else DEFAULT_GRACE
             self._stop(Stop(key, grace, Reason(ReasonCode.TIMEOUT, message)))
+
+    def _over_soon(self, key: str, limit: float, lead: float) -> None:
+        if template := self._alive.get(key):
+            message = f"was stopped for its limit of {limit:g} s, of which it was told {lead:g} s before"
+            self._soon(Stop(key, template.component.grace, Reason(ReasonCode.TIMEOUT, message)), lead)
 
     def _check(self, attempt: Observed, entry: DesiredAttempt, template: LaunchTemplate, ready: Ready) -> Check:
         key = attempt.key

@@ -10,12 +10,13 @@ import logging
 import selectors
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from grass import trace
 from grass.model.exhaustive import assert_never
-from grass.model.job import runtime_of
+from grass.model.job import Component, runtime_of
 from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
 from grass.node_config import NodeHome
@@ -114,12 +115,15 @@ class NodeAgent:
         self._starts = Starts(config, runtime, machine, service, self._timers)
         self._readiness = Readiness(inbox.checked)
         self._attempts = Attempts(
-            config, shipper, self._readiness, self._timers, self._removal, self._stop_one, machine.environment
+            *(config, shipper, self._readiness, self._timers, self._removal),
+            stop=self._stop_one,
+            soon=self._end_soon,
+            base=machine.environment,
         )
         self._idle_hosts = IdleHosts(
             self._timers, self._attempts.running, service.released, self._commanded, inbox.left
         )
-        self._notices = Notices(config, self._timers, lambda key, grace: self._stop_one(Stop(key, grace)), inbox.done)
+        self._notices = Notices(config, self._timers, self._stop_one, inbox.done)
         self._shutdown = Shutdown()
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
@@ -503,9 +507,24 @@ class NodeAgent:
         ):
             self._notices.drop(key)
             return False
-        pid = None if runtime_of(component, self._config.node.runtimes).contained else self._attempts.pid(key)
-        self._notices.give(key, entry.notice, grace, component.notice, pid)
+        self._notices.give(Stop(key, grace), entry.notice, component.notice, self._first_process(key, component))
         return True
+
+    def _first_process(self, key: str, component: Component) -> int | None:
+        """Return the pid of its first process; None: it is in a container."""
+        contained = runtime_of(component, self._config.node.runtimes).contained
+        return None if contained else self._attempts.pid(key)
+
+    def _end_soon(self, stop: Stop, seconds: float) -> None:
+        """Tell an attempt that it will reach its time limit, unless it is stopped already."""
+        entry = self._reconciliation.entries.get(stop.key)
+        template = self._reconciliation.launches.get(launch_key(stop.key))
+        if entry is None or entry.stop_grace is not None or template is None or self._shutdown.begun:
+            return
+        component = template.component
+        if component.notice is not None:
+            notice, pid = replace(component.notice, seconds=seconds), self._first_process(stop.key, component)
+            self._notices.give(stop, f"its time limit is over in {seconds:g} s", notice, pid)
 
     def _start(self, keys: list[str]) -> None:
         refused = self._starts.start(keys, self._reconciliation.entries, self._reconciliation.launches)

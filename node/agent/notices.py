@@ -25,6 +25,7 @@ from node.agent import environment
 from node.membership.files import open_folder
 from node.membership.paths import events_file
 from node.runtime.kind import Execution
+from node.runtime.protocol import Stop
 from node.runtime.registry import execute
 from node.runtime.timers import Timers
 
@@ -35,18 +36,18 @@ log = logging.getLogger(__name__)
 
 
 class Given(NamedTuple):
-    """A notice that goes on. ``until``: steady time."""
+    """A notice that goes on. ``stop``: what follows; ``until``: steady time."""
 
-    grace: float
+    stop: Stop
     until: float
 
 
 class Notices:
-    """The notices of one node, for the loop. ``over`` is called in the loop with key and grace of an attempt that is to
-    be stopped now. ``done``: puts the key of an attempt whose command has ended into the inbox."""
+    """The notices of one node, for the loop. ``over`` is called in the loop with the attempt that is to be stopped now.
+    ``done``: puts the key of an attempt whose command has ended into the inbox."""
 
     def __init__(
-        self, config: NodeHome, timers: Timers, over: Callable[[str, float], None], done: Callable[[str], None]
+        self, config: NodeHome, timers: Timers, over: Callable[[Stop], None], done: Callable[[str], None]
     ) -> None:
         self._config = config
         self._timers = timers
@@ -54,14 +55,16 @@ class Notices:
         self._done = done
         self._given: dict[str, Given] = {}
 
-    def give(self, key: str, why: str, grace: float, notice: Notice, pid: int | None) -> None:
-        """Tell an attempt. ``pid``: its first process; None: it is in a container, where that is 1."""
+    def give(self, stop: Stop, why: str, notice: Notice, pid: int | None) -> None:
+        """Tell an attempt that it will be stopped. ``pid``: its first process; None: it is in a container, where that
+        is 1."""
+        key = stop.key
         if key in self._given:
             return
         path, now = Path(events_file(self._config, AttemptKey.parse(key))), clock.wall()
         known = _last(path)
         left = notice.seconds if known is None else max(0.0, min(notice.seconds, known.until - now))
-        self._given[key] = Given(grace, clock.steady() + left)
+        self._given[key] = Given(stop, clock.steady() + left)
         self._timers.at(self._given[key].until, lambda: self.finish(key))
         if known is None:
             try:
@@ -77,7 +80,7 @@ class Notices:
     def finish(self, key: str) -> None:
         """Stop an attempt that is done, or whose time is over."""
         if (given := self._given.pop(key, None)) is not None:
-            self._over(key, given.grace)
+            self._over(given.stop)
 
     def drop(self, key: str) -> None:
         """Forget an attempt: it has ended, or is stopped at once."""

@@ -98,6 +98,24 @@ def test_a_signal_reaches_the_first_process_of_the_tasks_that_are_named(client: 
             client.signal("held", wrong)
 
 
+def test_a_task_with_a_notice_is_told_before_its_time_limit_and_may_end_by_itself(client: Client) -> None:
+    limits = {"timeout": "4s", "notice": {"for": "3s", "signal": "USR1"}, "resources": {"cpu": 0.1}}
+    save = "trap 'cat \"$GRASS_EVENTS\"; exit 0' USR1; while :; do sleep 0.1; done"
+    components = {
+        "saves": {"command": save, **limits},
+        "deaf": {"command": "trap '' USR1; while :; do sleep 0.1; done", **limits},
+    }
+    client.start({"name": "limited", "components": components, "fail_fast": False}, cwd="/")
+    assert client.wait("limited", 40).state == "FAILED"
+    saves, deaf = client.tasks("limited")
+    assert saves.exit_code == 0 and "its time limit is over in 3 s" in "".join(
+        line.text for line in client.logs("limited")
+    )
+    assert deaf.reason is not None and deaf.reason.code == "timeout" and "limit of 4 s" in deaf.reason.message
+    assert deaf.started and deaf.ended and deaf.ended - deaf.started > 3.5
+    assert saves.started and saves.ended and saves.ended - saves.started < 3.5
+
+
 @pytest.mark.alone
 def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     cluster: LocalCluster, client: Client, tmp_path: Path

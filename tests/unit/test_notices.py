@@ -18,6 +18,7 @@ from grass.wire.keys import AttemptKey
 from grass.wire.task_notice import TASK_NOTICE
 from node.agent.notices import Notices
 from node.membership.paths import events_file
+from node.runtime.protocol import Stop
 from node.runtime.timers import Timers
 
 KEY = "j-1/w.0/1"
@@ -64,10 +65,13 @@ class Told:
         self.config = NodeHome("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
         self.timers = Timers()
         self.stopped: list[tuple[str, float]] = []
-        self.notices = Notices(self.config, self.timers, lambda *stop: self.stopped.append(stop), lambda _: None)
+        self.notices = Notices(self.config, self.timers, self._stop, lambda _: None)
+
+    def _stop(self, stop: Stop) -> None:
+        self.stopped.append((stop.key, stop.grace))
 
     def give(self, seconds: float = 30.0) -> None:
-        self.notices.give(KEY, "the node is drained", 7.0, Notice(seconds), 1)
+        self.notices.give(Stop(KEY, 7.0), "the node is drained", Notice(seconds), 1)
 
 
 def test_an_attempt_reads_its_notice_and_is_stopped_with_its_grace_once_it_says_that_it_is_done(
