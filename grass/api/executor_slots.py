@@ -31,7 +31,7 @@ class Slots:
             return 0 if self._closed else self._free()
 
     def take(self, at_once: int, futures: Collection[Future[Any]]) -> None:
-        """Count the calls of a job of which ``at_once`` run at once, until they have ended."""
+        """Count the calls of a job until they have ended. ``at_once``: how many of them run together."""
         batch = _Batch(at_once, len(futures))
         with self._changed:
             self._batches.add(batch)

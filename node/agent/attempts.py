@@ -199,7 +199,7 @@ class Attempts:
 
     def _over_soon(self, key: str, limit: float, lead: float) -> None:
         if template := self._alive.get(key):
-            message = f"was stopped for its limit of {limit:g} s, of which it was told {lead:g} s before"
+            message = f"reached its limit of {limit:g} s; it was told {lead:g} s before"
             self._soon(Stop(key, template.component.grace, Reason(ReasonCode.TIMEOUT, message)), lead)
 
     def _check(self, attempt: Observed, entry: DesiredAttempt, template: LaunchTemplate, ready: Ready) -> Check:
