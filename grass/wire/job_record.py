@@ -96,7 +96,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()
-    """Warnings of the API at submission."""
+    """Warnings of the API at submission, and of the master-agent: tasks that use far more memory than they ask for."""
     whole: bool = True
     """Whether all tasks of its gang have run at once since they were placed."""
     tags: dict[str, str] = {}

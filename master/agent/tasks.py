@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from grass.backoff import wait_after
 from grass.errors import UndecodableError
+from grass.model.amounts import show_memory
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.job import EXIT_STOP_JOB
@@ -33,6 +34,8 @@ from master.agent.task_restart import OF_KUBERNETES, Blamed, End, Next, what_fol
 MOST_BACKOFF = 60.0
 """Seconds before a restart, at most."""
 _UNMEASURED = TaskTotals(unmeasured=1)
+MEMORY_EXCESS = 1.5
+"""From so many times what a task asked for on, its job has a warning."""
 INTENDED = frozenset(
     {
         *(ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM),
@@ -257,6 +260,7 @@ def _ended(
     if started is not None and task.state is TaskState.SUCCEEDED:
         component.sample(max(0.0, event.at - started))
     _let_go(step, node, component, task, event.key)
+    _warn_of_memory(step, run, component, index, event)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
@@ -266,6 +270,17 @@ def _let_go(step: Step, node: NodeRun, component: ComponentRun, task: TaskRecord
     """Have the node keep nothing of a task that does not start again."""
     if component.spec.keep is not None and (task.released or task.state.ended):
         step.changes.of_node(node.name).let_go_of(key)
+
+
+def _warn_of_memory(step: Step, run: JobRun, component: ComponentRun, index: int, event: Ended) -> None:
+    """Warn once of a component whose tasks use far more memory than they asked for: nodes are planned by what they
+    ask for."""
+    asked, used = component.spec.resources.memory, event.usage.memory if event.usage is not None else 0
+    first = f"{component.spec.name}: its tasks use more memory than they ask for"
+    if asked and used > MEMORY_EXCESS * asked and not any(each.startswith(first) for each in run.warnings):
+        used_most = f"{component.spec.name}.{index} used {show_memory(used)} of {show_memory(asked)}"
+        run.warnings = (*run.warnings, f"{first}, so a node may run out of it: {used_most}; raise `memory`")
+        step.touch_job(run)
 
 
 def _add_usage(run: JobRun, task: TaskRecord, event: Ended) -> None:

@@ -1,10 +1,14 @@
-"""What is learned of how long tasks take: estimates of components, from their own tasks and from earlier runs."""
+"""What is learned from tasks that have ended: how long those of a component take, and that they use too much memory."""
 
 from __future__ import annotations
 
-from grass.model.job import Component
+import pytest
+
+from grass.model.job import Component, Job
+from grass.model.resources import Resources
 from master.agent.component_run import MOST_SAMPLES, ComponentRun
 from master.agent.durations import MOST_COMPONENTS, MOST_RUNS, Durations
+from tests.support.world import World
 
 
 def part(*seconds: float) -> ComponentRun:
@@ -55,3 +59,20 @@ def test_the_number_of_components_that_are_remembered_is_bounded() -> None:
         known.note_end("ann", f"job{number}", 1.0, {"w": 8.0})
     assert len(known.past) == MOST_COMPONENTS
     assert known.estimate("ann", "job0", part()) is None and known.estimate("ann", "job1", part()) == 16.0
+
+
+@pytest.mark.parametrize(("asked", "used", "warns"), [(1000, 1600, True), (1000, 1400, False), (0, 10**12, False)])
+def test_a_job_whose_tasks_use_far_more_memory_than_they_ask_for_has_one_warning(
+    asked: int, used: int, warns: bool
+) -> None:
+    world = World()
+    world.add_node("n1")
+    task = Component("t", "x", replicas=2, resources=Resources(memory=asked << 20))
+    world.submit(Job("j", {"t": task}, ("t",)))
+    for index in (0, 1):
+        world.end(f"j-1/t.{index}/1", usage={"memory": used << 20})
+    found = world.job("j")["warnings"]
+    assert len(found) == warns
+    if warns:
+        assert found[0].startswith("t: its tasks use more memory than they ask for")
+        assert "t.0 used 1.562GiB of 1000MiB; raise `memory`" in found[0]
