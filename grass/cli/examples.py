@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "node scale": ("node scale Standard_NC4as_T4_v3 2 --plan",),
     "node stop": ("node stop lab-b2s-1 lab-b2s-2", "node stop lab-b2s-1 --deadline 10m"),
     "node start": ("node start lab-b2s-1",),
+    "autoscale": ("autoscale cluster.yml", "autoscale cluster.yml --once"),
     "cost": ("cost", "cost -o json"),
     "node ssh": ("node ssh n1", "node ssh n1 -- nvidia-smi"),
     "node cordon": ("node cordon n1",),

@@ -30,6 +30,7 @@ _COMMANDS = {
     "stop": "grass.cli.cluster_start:stop",
     "use": "grass.cli.cluster:use",
     "clean": "grass.cli.cluster:clean",
+    "autoscale": "grass.cli.autoscale:autoscale",
     "backup": "grass.cli.backup:backup",
     "restore": "grass.cli.backup:restore",
     "cluster": "grass.cli.cluster_logs:cluster",
@@ -92,7 +93,7 @@ _SECTIONS = {
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "cost", "report"),
     "Clusters": ("create", "stop", "start", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
-    "Machines": ("node", "join", "leave", "kubernetes"),
+    "Machines": ("node", "autoscale", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),
 }
 

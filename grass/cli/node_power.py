@@ -46,7 +46,7 @@ def stop(invocation: Invocation, names: Sequence[str], deadline: float | None, t
     names = list(dict.fromkeys(names))
     return _show(
         invocation,
-        provisioner.stop_nodes(names, invocation.client(), lambda ready: _drain(invocation, ready, deadline, timeout)),
+        provisioner.stop_nodes(names, invocation.client(), lambda ready: drain(invocation, ready, deadline, timeout)),
         "stopped",
     )
 
@@ -58,13 +58,11 @@ def start(invocation: Invocation, names: Sequence[str]) -> int:
     """Turn machines of STOPPED nodes on again, and wait until the nodes take tasks."""
     provisioner = need(provisioning.of_cluster(invocation), CanPowerNodes)
     names = list(dict.fromkeys(names))
-    started = provisioner.start_nodes(
-        names, invocation.client(), lambda name, drained: _back(invocation, name, drained)
-    )
+    started = provisioner.start_nodes(names, invocation.client(), lambda name, drained: back(invocation, name, drained))
     return _show(invocation, started, "started")
 
 
-def _drain(
+def drain(
     invocation: Invocation, names: Sequence[str], deadline: float | None, timeout: float
 ) -> dict[str, GrassError]:
     """Drain all at once, so that none gets the tasks of another; then wait for each. Return why some are not empty."""
@@ -86,7 +84,7 @@ def _is_empty(view: NodeView | None) -> bool:
     return view is None or view.state in _EMPTY
 
 
-def _back(invocation: Invocation, name: str, drained: bool) -> None:
+def back(invocation: Invocation, name: str, drained: bool) -> None:
     """Wait until a node is heard. ``drained``: its drain, if `stop` was cut short, ends."""
     from grass.cli.node_wait import until
     from grass.wire.node_views import NodeAccepted

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.azure_autoscale import SIZE, Autoscale, read_autoscale
 from grass.manifest.fields import Fields
 from grass.manifest.on_premises import (
     ApiWay,
@@ -41,7 +42,6 @@ _WIDEST = 8
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,38}[A-Za-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z0-9_()-]([A-Za-z0-9_().-]{0,88}[A-Za-z0-9_()-])?")
 _LOCATION = re.compile(r"[a-z0-9]{2,40}")
-_SIZE = re.compile(r"[A-Za-z0-9_-]{2,60}")
 _IMAGE = re.compile(r"[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+){3}")
 _CONNECTION = {"ssh": "SSH is on port 22", "api_server": "commands reach the API through SSH"}
 _KINDS = ("ssh-ed25519", "ssh-rsa")
@@ -128,6 +128,7 @@ class AzureSettings(OnPremisesSettings):
 
     ``network``: private addresses of the machines. ``ssh_from``: where SSH may come from; empty: this machine's address
     as the Internet sees it. ``public_key`` None: that of ``master.login.key``; without that, Grass makes a key.
+    ``autoscale`` None: nothing is started or stopped by itself.
     """
 
     mode = AZURE
@@ -137,6 +138,7 @@ class AzureSettings(OnPremisesSettings):
     nat: Nat = Nat.MASTER
     ssh_from: tuple[str, ...] = ()
     public_key: str | None = None
+    autoscale: Autoscale | None = None
 
 
 def read_azure(fields: Fields) -> AzureSettings:
@@ -160,6 +162,7 @@ def read_azure(fields: Fields) -> AzureSettings:
     machine = _read_machine(master)
     hosts = read_hosts(fields, name, master, HostSettings("", login, "master"), of_maro=of_maro, api=ApiWay.TUNNEL)
     network, nat = _read_network(fields)
+    autoscale = read_autoscale(fields)
     return AzureSettings(
         **{each.name: getattr(hosts, each.name) for each in fields_of(hosts) if each.name != "warnings"},
         cloud=where,
@@ -167,6 +170,7 @@ def read_azure(fields: Fields) -> AzureSettings:
         network=network,
         nat=nat,
         ssh_from=ssh_from,
+        autoscale=autoscale,
         public_key=own_key or public_key,
         warnings=tuple(warnings),
     )
@@ -204,9 +208,9 @@ def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | 
 
 def _read_machine(master: Fields) -> MachineSettings:
     plain = MachineSettings()
-    size = master.read("node_size", _matching(_SIZE, "a size such as Standard_B2s"), plain.size)
+    size = master.read("node_size", _matching(SIZE, "a size such as Standard_B2s"), plain.size)
     return MachineSettings(
-        size=master.read("size", _matching(_SIZE, "a size such as Standard_B2s"), size),
+        size=master.read("size", _matching(SIZE, "a size such as Standard_B2s"), size),
         image=master.read("image", _matching(_IMAGE, "PUBLISHER:OFFER:SKU:VERSION"), plain.image),
         disk=master.read("disk", _disk, plain.disk),
         zone=master.read("zone", _zone, None),

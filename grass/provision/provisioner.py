@@ -331,6 +331,23 @@ class CanTellCosts(Protocol):
         """Return what the cluster costs and has cost."""
 
 
+@dataclass(frozen=True)
+class AutoscaleRequest:
+    """How nodes are started and stopped by themselves. ``once``: one look. ``drain``, ``back`` and ``take_out``: as for
+    ``CanPowerNodes`` and ``CanScaleNodes``."""
+
+    once: bool
+    drain: Callable[[Sequence[str]], Mapping[str, GrassError]]
+    back: Callable[[str, bool], None]
+    take_out: Callable[[str], None]
+
+
+@runtime_checkable
+class CanAutoscale(Protocol[S]):
+    def autoscale(self, settings: S, request: AutoscaleRequest, client: Client) -> None:
+        """Start and stop nodes by the rules of the settings, until interrupted. Raises InputError: there are none."""
+
+
 @runtime_checkable
 class CanAddNamespaces(Protocol):
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:

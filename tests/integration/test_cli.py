@@ -574,6 +574,9 @@ def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
     assert grass.good("node", "list", "-o", "quiet").strip() == node["name"]
     assert node["name"] in grass.good("node", "show", node["name"])
     assert grass("node", "show", "nothing").returncode == Exit.BAD_INPUT
+    azure_file = folder / "azure.yml"
+    sizes = "autoscale: {sizes: {Standard_B2s: {max: 1}}}"
+    azure_file.write_text(f"mode: grass/azure\nname: local\ncloud: {{location: westeurope}}\n{sizes}\n")
     for wrong in (["--max-price", "0.1"], ["--spot", "--max-price", "cheap"], ["--or-regular"]):
         assert grass("node", "scale", "Standard_B2s", "1", *wrong).returncode == Exit.BAD_INPUT
     for refused in (
@@ -581,6 +584,7 @@ def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
         grass("node", "stop", node["name"]),
         grass("node", "start", node["name"]),
         grass("cost"),
+        grass("autoscale", str(azure_file)),
     ):
         assert refused.returncode == Exit.BAD_INPUT and "on this machine only" in refused.stderr, refused.stderr
     grass.good("job", "start", job_file(folder, "eventful", "true"))

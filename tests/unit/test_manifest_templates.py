@@ -13,6 +13,7 @@ from grass.cli import templates
 from grass.errors import NotFoundError
 from grass.manifest import parse_job, read_document
 from grass.manifest.azure import AzureSettings
+from grass.manifest.azure_autoscale import Autoscale, Rule
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.manifest.local_settings import KubernetesSettings, LocalSettings
@@ -79,6 +80,8 @@ def test_the_template_of_a_cluster_on_azure_shows_the_defaults_in_its_comments()
     shown = re.sub(r"^# (?=(resource|use_|endpoint))", "  ", shown, flags=re.MULTILINE)
     shown = re.sub(r"^  (zone|key|public_key|from): .*\n", "", shown, flags=re.MULTILINE)
     assert parse_settings(read_document(shown)) == few
+    scaled = parse_settings(read_document(text.replace("# autoscale:", "autoscale:")))
+    assert isinstance(scaled, AzureSettings) and scaled.autoscale == Autoscale((Rule("Standard_D2s_v3", 4),), 5.0)
 
 
 def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_right_as_well() -> None:

@@ -5,16 +5,22 @@ Once the machines exist, everything is as with machines that exist already.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from grass.errors import GrassError
+from grass.errors import GrassError, InputError
 from grass.manifest.azure import AzureSettings
-from grass.provision.azure import cost, create, delete, nodes, power
+from grass.model.resources import Resources
+from grass.provision.azure import autoscaler, cost, create, delete, nodes, power
 from grass.provision.azure.edges import Edges
+from grass.provision.azure.kinds import kinds_of
+from grass.provision.azure.needs import waiting
 from grass.provision.on_premises.node_add import Adding
 from grass.provision.on_premises.provisioner import HostsProvisioner
 from grass.provision.provisioner import (
+    AutoscaleRequest,
+    CanAutoscale,
     CanCreate,
     CanPlan,
     CanPowerNodes,
@@ -31,10 +37,17 @@ from grass.provision.provisioner import (
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.wire.node_views import NodeView
 
 
 class AzureProvisioner(
-    HostsProvisioner, CanCreate[AzureSettings], CanPlan[AzureSettings], CanScaleNodes, CanPowerNodes, CanTellCosts
+    HostsProvisioner,
+    CanCreate[AzureSettings],
+    CanPlan[AzureSettings],
+    CanScaleNodes,
+    CanPowerNodes,
+    CanTellCosts,
+    CanAutoscale[AzureSettings],
 ):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -66,6 +79,30 @@ class AzureProvisioner(
     def start_nodes(self, names: Sequence[str], client: Client, back: Callable[[str, bool], None]) -> list[Powered]:
         return power.start(self._session, self._edges, names, _asked(client, back=back))
 
+    def autoscale(self, settings: AzureSettings, request: AutoscaleRequest, client: Client) -> None:
+        policy = settings.autoscale
+        if policy is None:
+            raise InputError("autoscale: is missing in the file; it says for each size at least the most nodes of it")
+        session, edges = self._session, self._edges
+        kinds = kinds_of(session, edges, policy)
+        specification = functools.cache(lambda job: client.job(job).specification or None)
+        world = autoscaler.World(
+            machines=lambda: nodes.record_of(session).nodes(session.name),
+            nodes=lambda: {view.name: _now(view) for view in client.nodes()},
+            needs=lambda: waiting(client.jobs(), specification),
+            costs=self.costs,
+            start=lambda names: self.start_nodes(names, client, request.back),
+            stop=lambda names: self.stop_nodes(names, client, request.drain),
+            scale=lambda rule, total: self.scale_nodes(
+                ScaleRequest({rule.size: total}, spot=rule.spot), client, request.take_out
+            ),
+            say=session.progress,
+            steady=edges.clock.steady,
+            wall=edges.wall,
+        )
+        scaler = autoscaler.Autoscaler(policy, kinds, world, session.folder)
+        autoscaler.run(scaler, edges.clock.sleep, once=request.once)
+
     def costs(self) -> Costs:
         return cost.costs(self._session, self._edges)
 
@@ -81,6 +118,12 @@ class AzureProvisioner(
 
 def _members(client: Client) -> dict[str, nodes.Member]:
     return {node.name: nodes.Member(node.state, node.tasks) for node in client.nodes()}
+
+
+def _now(view: NodeView) -> autoscaler.NodeNow:
+    has = view.resources
+    capacity = Resources(has.cpu, has.memory, has.gpu) if has is not None else None
+    return autoscaler.NodeNow(view.state, view.tasks, not view.cordoned, capacity)
 
 
 def _asked(

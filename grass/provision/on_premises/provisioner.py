@@ -19,6 +19,7 @@ from grass.provision.provisioner import (
     AddedNode,
     CanAddNamespaces,
     CanAddNodes,
+    CanAutoscale,
     CanBackUp,
     CanCreate,
     CanFailOver,
@@ -138,6 +139,8 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
             return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
         if capability is CanPowerNodes:
             return "`grass node stop` turns machines on Azure off; `grass node drain` empties a node that you have"
+        if capability is CanAutoscale:
+            return "`grass autoscale` starts and stops machines on Azure; it cannot turn on machines that you have"
         if capability is CanTellCosts:
             return f"cluster {self._session.name}: is not on Azure, so Grass knows no prices of its machines"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"

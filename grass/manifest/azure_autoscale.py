@@ -1,0 +1,81 @@
+"""Reads ``autoscale`` of a cluster on Azure: how many nodes of each size there may be, and when they are stopped.
+
+Used by ``azure`` and ``grass.azure``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields
+from grass.manifest.values import Wrong, show
+
+MOST = 500
+SIZE = re.compile(r"[A-Za-z0-9_-]{2,60}")
+_IDLE, _COOLDOWN = 900.0, 300.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The rule of one size. ``min`` and ``max``: of its nodes that are on. ``idle``: seconds without a task before one is
+    stopped. ``spot``: it is about Spot nodes."""
+
+    size: str
+    max: int
+    min: int = 0
+    idle: float = _IDLE
+    spot: bool = False
+
+
+@dataclass(frozen=True)
+class Autoscale:
+    """Rules for nodes that start and stop by themselves. ``rules``: one for each size. ``most_a_day``: dollars by list
+    price; None: no limit. ``cooldown``: seconds until a size is tried again that could not be had."""
+
+    rules: tuple[Rule, ...]
+    most_a_day: float | None = None
+    cooldown: float = _COOLDOWN
+
+
+def read_autoscale(fields: Fields) -> Autoscale | None:
+    section = fields.section("autoscale")
+    if section is None:
+        return None
+    rules = []
+    sizes = section.section("sizes")
+    for path, name, value in section.named("sizes") if sizes is not None else ():
+        if not SIZE.fullmatch(name):
+            section.problems.add(path, f"must be a size such as Standard_D2s_v3, got {show(name)}")
+            continue
+        rules.append(_rule(name, Fields(value, path, section.problems)))
+    if not rules:
+        section.problems.add("autoscale.sizes", "is missing; it says for each size at least `max`")
+    return Autoscale(
+        tuple(rules),
+        section.read("most_per_day", _dollars, None),
+        section.read("cooldown", quantities.duration, _COOLDOWN),
+    )
+
+
+def _rule(size: str, fields: Fields) -> Rule:
+    rule = Rule(
+        size=size if size.lower().startswith("standard_") else f"Standard_{size}",
+        max=fields.require("max", values.whole(0, MOST), 0, "is missing; it is the most nodes of this size"),
+        min=fields.read("min", values.whole(0, MOST), 0),
+        idle=fields.read("idle", quantities.duration, _IDLE),
+        spot=fields.read("spot", values.truth, False),
+    )
+    if rule.min > rule.max:
+        fields.problems.add(fields.at("min"), f"must be at most max ({rule.max}), got {rule.min}")
+    fields.done()
+    return rule
+
+
+def _dollars(value: Any) -> float:
+    found = quantities.number(value, "dollars a day")
+    if not 0 < found < 1e6:
+        raise Wrong(f"must be dollars a day, above 0, got {show(value)}")
+    return found
