@@ -111,7 +111,7 @@ def _is_cordoned(view: NodeView | None) -> bool:
 
 
 def drained(view: NodeView | None) -> bool:
-    return view is None or view.state == NodeState.DRAINED
+    return view is None or view.state in (NodeState.DRAINED, NodeState.STOPPED)
 
 
 def _show(invocation: Invocation, view: NodeView | None) -> None:

@@ -20,8 +20,8 @@ _IDLE, _COOLDOWN = 900.0, 300.0
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule of one size. ``min`` and ``max``: of its nodes that are on. ``idle``: seconds without a task before one is
-    stopped. ``spot``: it is about Spot nodes."""
+    """The rule of one size. ``min`` and ``max``: of its nodes that are on. ``idle``: seconds without a task until one
+    is stopped. ``spot``: it is about Spot nodes."""
 
     size: str
     max: int

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grass.cli.cost import _lines
+from grass.cli.node import drained
 from grass.cli.node_power import _is_empty
 from grass.errors import InputError
 from grass.model.lifecycle import NodeState
@@ -41,6 +42,10 @@ def test_a_cluster_on_other_machines_says_what_to_do_instead(tmp_path: Path) -> 
         need(provisioner, CanPowerNodes)
     with pytest.raises(InputError, match="cluster lab: is not on Azure, so Grass knows no prices"):
         need(provisioner, CanTellCosts)
+
+
+def test_a_stopped_node_is_drained_so_that_removing_it_waits_for_nothing() -> None:
+    assert drained(node("n1", state=NodeState.STOPPED)) and not drained(node("n1", state=NodeState.SILENT))
 
 
 @pytest.mark.parametrize("state", [NodeState.DRAINED, NodeState.LOST, NodeState.STOPPED])

@@ -234,7 +234,8 @@ def _plan(known: _Known) -> Iterator[str]:
         size = known.region.sizes.get(asked.size.lower())
         about = f" ({size_text(size)})" if size else ""
         state = "is made" if name in change.new else "exists" if name in known.members else "is made and joined"
-        state = "exists, and is stopped" if asked.stopped else state
+        member = known.members.get(name)
+        state = "exists, and is stopped" if member and member.state is NodeState.STOPPED else state
         zone = f", zone {asked.zone}" if asked.zone else ""
         yield f"machine {name}: {state}: {asked.sold}{about}, disk of {disk} GiB, no public address{zone}"
     for name in change.remove:
