@@ -311,7 +311,9 @@ def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
         note(session.folder, name, keep[name])
     wanted = {name: _wanted(known, name, asked) for name, asked in keep.items()}
     ended = _make(session, known, wanted)
-    if known.request.or_regular and (refused := [name for name in ended if _may_be_regular(keep[name], ended[name])]):
+    refused = [name for name in ended if _may_be_regular(keep[name], ended[name])] if known.request.or_regular else []
+    # what was refused may exist: only the answer was bad
+    if refused := [name for name in refused if not _exists(known, wanted[name])]:
         known.arm.progress(f"{', '.join(refused)}: cannot be had as Spot ({ended[refused[0]]}); making it regular")
         for name in refused:
             keep[name] = replace(keep[name], spot=False, max_price=None, operation="", stands_in=True)
@@ -345,6 +347,10 @@ def _make(session: Session, known: _Known, wanted: Mapping[str, Wanted]) -> Ende
     except GrassError as error:
         error.args = (f"{error}\n{_again(known)}",)
         raise
+
+
+def _exists(known: _Known, machine: Wanted) -> bool:
+    return known.arm.find(machine.path, machine.kind.version, machine.label) is not None
 
 
 def _may_be_regular(asked: Asked, ended: Document | GrassError) -> bool:
