@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from grass.cli.amounts import show_failure, show_reason
 from grass.cli.table import paragraph
 from grass.model.feasibility import NodeGroup, starts_about, starts_within
+from grass.wire.finding import Cause
 
 if TYPE_CHECKING:
     from grass.model.reasons import Reason
@@ -25,7 +26,8 @@ def page(answer: WhyView, width: int | None) -> list[str]:
         lines += ["", *paragraph(finding.text, width)]
         for line in finding.evidence:
             lines += paragraph(line, width, indent=4)
-        lines += paragraph(f"`grass job stacks {answer.name}` shows where its processes are now", width, indent=2)
+        if finding.cause is not Cause.SLOW_MEMBER:
+            lines += paragraph(f"`grass job stacks {answer.name}` shows where its processes are now", width, indent=2)
     for group in answer.groups:
         lines += ["", *paragraph(f"{group.component}: {_tasks(group)}", width)]
         lines += paragraph(show_reason(group.reason), width, indent=2)

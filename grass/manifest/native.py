@@ -41,6 +41,7 @@ from grass.model.job import (
     Notice,
     NoticeSignal,
     Ready,
+    Replace,
 )
 from grass.model.notify import OnHang
 
@@ -75,6 +76,7 @@ _NOT_RESOURCES = (
         "grace",
         "keep",
         "check",
+        "replace",
         "notice",
         "timeout",
         "output",
@@ -189,6 +191,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
         check=_read_check(fields),
+        replace=_read_replace(fields, combinations, rows.count),
         keep=_read_keep(fields, resources.memory, container),
         matrix=combinations,
         entries=rows.entries,
@@ -223,6 +226,14 @@ def _read_check(fields: Fields) -> int | None:
     level = section.require("before", values.whole(0, 1), 0, "is missing; it says at which level nodes are checked")
     section.done()
     return level
+
+
+def _read_replace(fields: Fields, combinations: dict[str, tuple[str, ...]], rows: int) -> Replace | None:
+    found = fields.read("replace", values.one_of(Replace), None)
+    if found is not None and (combinations or rows):
+        key = "matrix" if combinations else "from"
+        fields.problems.add(fields.at("replace"), f"cannot be combined with `{key}`, whose tasks have different work")
+    return found
 
 
 def _before(value: Any) -> int:

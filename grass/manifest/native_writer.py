@@ -93,6 +93,7 @@ def component_document(part: Component) -> Document:
         exit_codes=None if part.exit_codes is ExitCodes.SPECIAL else part.exit_codes.value,
         notice=_notice(part.notice),
         check={"before": part.check} if part.check else None if part.check is None else "before",
+        replace=None if part.replace is None else part.replace.value,
         keep=None if part.keep is None else part.keep.value,
         timeout=_time(part.timeout),
         where={label: list(values) for label, values in part.where.items()},

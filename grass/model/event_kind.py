@@ -28,6 +28,7 @@ class EventKind(str, Enum):
     HANG_SUSPECTED = "hang-suspected"
     HANG = "hang"
     HANG_ENDED = "hang-ended"
+    TASK_SLOW = "task-slow"
     OPERATION_FILED = "operation-filed"
     OPERATION_ENDED = "operation-ended"
     OPERATION_NOT_CANCELLED = "operation-not-cancelled"

@@ -106,6 +106,13 @@ class Keep(str, Enum):
     """What it has in /dev/shm."""
 
 
+class Replace(str, Enum):
+    """Which tasks Grass itself replaces while they run."""
+
+    SLOW = "slow"
+    """Those that are slower than the others of their component."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """What a task is told before it is stopped while its job goes on, so that it can save its work.
@@ -256,6 +263,7 @@ class Component:
     checks: str = ""
     keep: Keep | None = None
     check: int | None = None
+    replace: Replace | None = None
     exit_codes: ExitCodes = ExitCodes.SPECIAL
 
     def instructs(self, code: int | None) -> bool:

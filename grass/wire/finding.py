@@ -22,7 +22,7 @@ class FindingState(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why a job stands still."""
+    """Why a job stands still, or is slow."""
 
     STRAGGLER_CODE = "straggler-code"  # the program of one member, or of a few, is elsewhere than all others
     DEADLOCK = "deadlock"  # members wait in different collective operations, or for locks
@@ -30,12 +30,14 @@ class Cause(str, Enum):
     STORAGE = "storage"
     NETWORK = "network"
     GPU = "gpu"
+    SLOW_MEMBER = "slow-member"  # a member is slower than the others; the component does not stand still
     DEAD_PEER = "dead-peer"  # a member's process has ended, and the others wait for it
     UNKNOWN = "unknown"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A component of a job stands still. ``generation``: names its members; others make it another finding."""
+    """A component of a job stands still, or a member of it is slow. ``generation``: names whom it is about; others make
+    it another finding."""
 
     job_id: str
     component: str

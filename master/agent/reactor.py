@@ -14,7 +14,7 @@ from grass.model.exhaustive import assert_never
 from grass.store.agent_store import Message
 from grass.wire.daemon_end import DaemonEnds
 from grass.wire.envelope import Undecodable
-from grass.wire.finding import Finding, FindingState
+from grass.wire.finding import Cause, Finding, FindingState
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.offer_report import OfferReport
@@ -238,7 +238,7 @@ def _note_finding(step: Step, finding: Finding) -> None:
     run = step.cluster.jobs.get(finding.job_id)
     if run is None or run.summarised:
         return
-    kind, text = EventKind.HANG, finding.text
+    kind, text = EventKind.TASK_SLOW if finding.cause is Cause.SLOW_MEMBER else EventKind.HANG, finding.text
     if finding.state is FindingState.SUSPECTED:
         kind = EventKind.HANG_SUSPECTED
     elif finding.state is FindingState.RESOLVED:

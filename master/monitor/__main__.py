@@ -9,14 +9,14 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
 from grass.store.connect import open_backend
 from grass.store.finding_store import FindingStore
-from grass.store.history_store import HistoryStore
+from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import Keys
 from grass.store.previews import Previews
 from grass.store.records import Records
@@ -30,7 +30,9 @@ from master.monitor.checks_before import ChecksBefore
 from master.monitor.hangs import Hangs
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
+from master.monitor.open_findings import OpenFindings
 from master.monitor.page_server import PageServer
+from master.monitor.slow_members import SlowTasks
 from master.monitor.snapshot import collect
 from master.monitor.waits import Waits
 
@@ -44,10 +46,17 @@ def main(path: str) -> int:
     keys = Keys(config.key_prefix)
     records, waits = Records(backend, keys), Waits()
     tickets = Tickets(backend, keys)
-    hangs = Hangs(config, records, FindingStore(backend, keys), tickets)
+    findings, previews = OpenFindings(FindingStore(backend, keys)), Previews(backend, keys)
+    hangs = Hangs(config, records, findings, tickets)
+    slow = SlowTasks(records, findings, tickets, previews)
     history = HistoryStore(backend, keys)
-    monitor = Monitor(records, history, taken=hangs.take)
-    autoscaler = Autoscaler(records, history, tickets, Previews(backend, keys))
+
+    def taken(node: str, samples: Sequence[Sampled]) -> None:
+        hangs.take(node, samples)
+        slow.take(node, samples)
+
+    monitor = Monitor(records, history, taken=taken)
+    autoscaler = Autoscaler(records, history, tickets, previews)
 
     def page(figures: ApiFigures) -> bytes:
         from master.monitor.exposition import page as rendered
@@ -66,7 +75,8 @@ def main(path: str) -> int:
     server.start()
     checks = ChecksBefore(config, records, tickets)
     ends = _Ends(records, waits, checks.take)
-    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), ends.turn, checks.turn, kept.turn, autoscaler.turn]
+    of_jobs = [lambda: hangs.turn(monitor.nodes), slow.turn, ends.turn, checks.turn]
+    turns = [monitor.turn, *of_jobs, kept.turn, autoscaler.turn]
     _run(turns, monitor.forget, notifier, stop)
     kept.close()
     hangs.close()

@@ -20,7 +20,6 @@ from grass.model.job import Job
 from grass.model.key_text import attempt_parts, checked_attempt_parts
 from grass.model.lifecycle import JobState
 from grass.model.notify import OnHang
-from grass.store.finding_store import FindingStore
 from grass.store.history_store import Sampled
 from grass.store.records import Records
 from grass.store.tickets import Tickets
@@ -33,6 +32,7 @@ from grass.wire.stacks import TaskStacks
 from grass.wire.tickets import NoteFinding, RestartJob
 from master.detection.progress import Limits
 from master.detection.standstills import Attempt, Evidence, Group, Standstills
+from master.monitor.open_findings import OpenFindings
 from master.node_calls.stacks import collect
 
 MOST_RESTARTS = 2
@@ -65,7 +65,7 @@ class Hangs:
         self,
         config: ClusterConfig,
         records: Records,
-        store: FindingStore,
+        findings: OpenFindings,
         tickets: Tickets,
         limits: Limits | None = None,
         stacks: Collect | None = None,
@@ -73,7 +73,7 @@ class Hangs:
         """``stacks``: asks the nodes for stacks."""
         self._config = config
         self._records = records
-        self._store = store
+        self._findings = findings
         self._tickets = tickets
         self._stacks: Collect = stacks or (lambda nodes, wanted: collect(config, nodes, wanted).tasks)
         self._rules = Standstills(limits)
@@ -81,8 +81,6 @@ class Hangs:
         self._where: dict[str, str] = {}
         """Attempt → its node, of members of groups."""
         self._sick: dict[str, str] = {}
-        self._open: dict[str, dict[str, Finding]] = {}
-        """Job → group → its finding."""
         self._asked: dict[Group, Future[Evidence]] = {}
         self._pool = ThreadPoolExecutor(2, "hangs")
         self._now = 0.0
@@ -162,8 +160,7 @@ class Hangs:
         if confirmed and known.on_hang is OnHang.ACT:
             finding = structs.replace(finding, action=self._act(finding))
         log.warning("job %s: %s: %s", known.name, finding.state.value.lower(), finding.text)
-        self._open.setdefault(group.job_id, {})[group.name] = finding
-        self._store.put(group.job_id, list(self._open[group.job_id].values()))
+        self._findings.put(group.name, finding)
         if known.on_hang is not OnHang.LOG:
             self._tickets.ticket(NoteFinding(finding))
 
@@ -181,14 +178,7 @@ class Hangs:
         return f"The job is restarted (restart {restarts + 1} of at most {MOST_RESTARTS} within 6 h)."
 
     def _over(self, finding: Finding) -> None:
-        findings = self._open.get(finding.job_id, {})
-        gone = [name for name, each in findings.items() if each.generation == finding.generation]
-        for name in gone:
-            del findings[name]
-        if not findings:
-            self._open.pop(finding.job_id, None)
-        if gone:
-            self._store.put(finding.job_id, list(findings.values()))
+        if self._findings.remove(finding.job_id, finding.generation) is not None:
             known = self._known.get(finding.job_id)
             if known is not None and known.on_hang is not OnHang.LOG:
                 self._tickets.ticket(NoteFinding(finding))
@@ -198,12 +188,9 @@ class Hangs:
         for job_id, findings in self._records.found().items():
             record = self._records.run(job_id)
             if record is None or record.state.ended:
-                self._open.pop(job_id, None)
-                self._store.put(job_id, ())
-            elif job_id not in self._open:
-                kept = [finding for finding in findings if self._rules.may_hold(finding)]
-                if len(kept) < len(findings):
-                    self._store.put(job_id, kept)
+                self._findings.forget(job_id)
+            elif job_id not in self._findings:
+                self._findings.keep(job_id, findings, self._rules.may_hold)
         members = self._rules.all_members()
         self._where = {key: node for key, node in self._where.items() if key in members}
 

@@ -27,6 +27,7 @@ from grass.model.job import (
     NoticeSignal,
     Policy,
     Ready,
+    Replace,
     RestartOn,
 )
 from grass.model.lifecycle import JobState
@@ -124,6 +125,7 @@ OTHERS: dict[str, Any] = {
     "components.exit_codes": ExitCodes.PLAIN,
     "components.check": 1,
     "components.keep": Keep.SHM,
+    "components.replace": Replace.SLOW,
     "components.notice.seconds": 90.0,
     "components.notice.signal": NoticeSignal.USR1,
     "components.notice.command": "save",

@@ -24,6 +24,7 @@ from master.agent import step
 from master.api.why import why_view
 from master.detection.progress import Limits
 from master.monitor.hangs import Hangs
+from master.monitor.open_findings import OpenFindings
 from tests.support.waiting import wait_until
 from tests.support.world import World
 
@@ -55,8 +56,8 @@ class Training:
 
     def monitor(self) -> Hangs:
         backend, keys = self.world.backend, self.world.keys
-        store, tickets = FindingStore(backend, keys), Tickets(backend, keys)
-        return Hangs(self.config, self.records, store, tickets, LIMITS, self.stacks)
+        findings, tickets = OpenFindings(FindingStore(backend, keys)), Tickets(backend, keys)
+        return Hangs(self.config, self.records, findings, tickets, LIMITS, self.stacks)
 
     def stacks(self, _: Mapping[str, NodeRecord], wanted: Mapping[str, Sequence[str]]) -> list[TaskStacks]:
         self.asked.append(wanted)

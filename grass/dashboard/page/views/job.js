@@ -103,7 +103,7 @@ export function jobView([id, section = "", task]) {
 
   function findingPanel(findings) {
     if (!findings.length) return null;
-    return panel("It stands still", { key: "findings" }, h("div.scroll", h("table", h("tbody", findings.map((each) => h("tr",
+    return panel(findings.every((each) => each.cause === "slow-member") ? "It is slow" : "It stands still", { key: "findings" }, h("div.scroll", h("table", h("tbody", findings.map((each) => h("tr",
       h("td.nowrap", each.component), h("td.nowrap", each.state.toLowerCase()),
       h("td.wide", `${each.what} ${each.why}`, h("div.soft", [each.action, ...(each.evidence || [])].filter(Boolean).join("; ")))))))));
   }
