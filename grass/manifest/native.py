@@ -184,7 +184,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         ready=_read_ready(fields, ports),
         env=env,
         cwd=fields.read("cwd", values.text, None),
-        restart=read_restart(fields, warnings),
+        restart=read_restart(fields, warnings, resources.memory),
         exit_codes=fields.read("exit_codes", values.one_of(ExitCodes), ExitCodes.SPECIAL),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         notice=_read_notice(fields),

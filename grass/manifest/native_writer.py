@@ -201,8 +201,8 @@ def _notice(notice: Notice | None) -> Document | None:
 def _restart(restart: Restart) -> str | Document | None:
     if restart == NO_RESTART:
         return None
-    found = {"policy": restart.policy.value, "limit": _limit(restart), "backoff": _time(restart.backoff)}
-    return {**found, "codes": list(restart.codes)} if restart.codes else found
+    found: Document = {"policy": restart.policy.value, "limit": _limit(restart), "backoff": _time(restart.backoff)}
+    return {**found, **_given(codes=list(restart.codes), memory=_size(restart.memory))}
 
 
 def _limit(restart: Restart) -> int | str:

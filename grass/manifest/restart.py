@@ -7,6 +7,7 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
+from grass.model.amounts import show_memory
 from grass.model.job import NO_RESTART, Restart, RestartOn
 
 UNLIMITED = "unlimited"
@@ -14,7 +15,8 @@ LEAST_BACKOFF = 0.1
 """Least seconds before the first restart. Without it, what fails at once would start a hundred times a second."""
 
 
-def read_restart(fields: Fields, warnings: list[str]) -> Restart:
+def read_restart(fields: Fields, warnings: list[str], memory: int = 0) -> Restart:
+    """``memory``: of a task; 0: it has no limit."""
     policy = values.one_of(RestartOn)
     if isinstance(fields.raw("restart"), str):
         return Restart(policy=fields.read("restart", policy, RestartOn.NEVER))
@@ -26,7 +28,13 @@ def read_restart(fields: Fields, warnings: list[str]) -> Restart:
         limit=section.read("limit", _restart_limit, NO_RESTART.limit),
         backoff=section.read("backoff", quantities.duration_or_zero, NO_RESTART.backoff),
         codes=_read_codes(section),
+        memory=section.read("memory", quantities.memory, None),
     )
+    if restart.memory is not None and (not memory or restart.memory <= memory):
+        asked = (
+            f"`resources.memory`, which is {show_memory(memory)}" if memory else "`resources.memory`, which is missing"
+        )
+        section.problems.add(section.at("memory"), f"must be more than {asked}")
     section.done()
     if restart.policy is RestartOn.NEVER:
         return restart

@@ -55,13 +55,15 @@ class Restart:
     """Restart policy. ``limit``: restarts per task (None: no limit).
 
     Waits double from ``backoff``, up to one minute. ``codes``: the exit codes after which a task restarts, where a
-    signal counts as 128 plus its number (empty: every failure).
+    signal counts as 128 plus its number (empty: every failure). ``memory``: bytes up to which the memory of the tasks
+    grows, once, after one of them was ended because it used more than it has (None: it does not grow).
     """
 
     policy: RestartOn = RestartOn.NEVER
     limit: int | None = 3
     backoff: float = 1.0
     codes: tuple[int, ...] = ()
+    memory: int | None = None
 
 
 NO_RESTART = Restart()
@@ -221,6 +223,7 @@ class Component:
     ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
     to it. Without it (several hosts, containers), ``cwd`` is relative to the share.
     ``check``: the level of the check that a node must have passed before tasks start there (None: none).
+    ``grown_from``: the memory of its tasks in the job file, before it grew (``Restart.memory``).
     ``checks``: the node that its one task holds for a check (empty: none). The task goes there alone, also if the node
     is cordoned, or in quarantine because of a check. No job file can say it.
     """
@@ -264,6 +267,7 @@ class Component:
     keep: Keep | None = None
     check: int | None = None
     replace: Replace | None = None
+    grown_from: int | None = None
     exit_codes: ExitCodes = ExitCodes.SPECIAL
 
     def instructs(self, code: int | None) -> bool:

@@ -151,6 +151,10 @@ class ComponentRun:
         self.skipped = len(self.tasks)
         self.counts[TaskState.PENDING] = self.size - self.skipped
         self.counts[TaskState.SUCCEEDED] = self.skipped
+        self.form()
+
+    def form(self) -> None:
+        """Note what its tasks need by the specification."""
         spec = self.spec
         where = tuple(sorted(spec.where.items()))
         programs = needed_of_node(spec)

@@ -19,7 +19,7 @@ from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import gangs, job_end, jobs, preemption, repairs, repeated_errors, scaling, setbacks
+from master.agent import gangs, job_end, jobs, memory_growth, preemption, repairs, repeated_errors, scaling, setbacks
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -333,6 +333,8 @@ def _apply_end(
     nodes = repeated_errors.note(step, component, node, failure) if failure is not None else []
     blamed = Blamed(node, component.excused.get(index, ()), measured=at_fault)
     final = component.spec.instructs(task.exit_code)
+    if failure is not None and _grows(step, run, component, index, task, failure):
+        return
     end = End(task.exit_code, task.signal, failure, task.restarts, blamed, repeated=bool(nodes), final=final)
     match what_follows(policy, end):
         case Next.EXCUSED if failure is not None:
@@ -340,9 +342,7 @@ def _apply_end(
         case Next.BLAMED if failure is not None:
             _blame(step, run, component, index, task, failure, measured=at_fault)
         case Next.RESTART:
-            task.restarts += 1
-            run.restarts += 1
-            _requeue(step, run, component, index, task, wait_after(task.restarts, policy.backoff, MOST_BACKOFF))
+            _restart(step, run, component, index, task)
         case follows if failure is not None and nodes:
             together = repeated_errors.ends_job(run, component)
             if together or follows is Next.REPEATED or run.job.ending.restart.limit:
@@ -353,6 +353,25 @@ def _apply_end(
                 jobs.finish(step, run, JobState.FAILED, why_component_failed(component), code)
         case _:
             _end(step, run, component, index, task)
+
+
+def _grows(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, failure: Reason) -> bool:
+    """Let a task start again with more memory, if its end calls for that. Return whether it does."""
+    grown = memory_growth.grow(step, run, component, index, failure)
+    if grown is None:
+        return False
+    task.reason = grown.reason
+    if grown.again:
+        _restart(step, run, component, index, task)
+    return grown.again
+
+
+def _restart(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+    """Let a task start again after its backoff, and count that."""
+    task.restarts += 1
+    run.restarts += 1
+    wait = wait_after(task.restarts, component.spec.restart.backoff, MOST_BACKOFF)
+    _requeue(step, run, component, index, task, wait)
 
 
 def _excuse(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, failure: Reason) -> None:

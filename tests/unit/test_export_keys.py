@@ -45,6 +45,7 @@ NO_KEYS = {
     "components.shell",
     "components.process",
     "components.checks",
+    "components.grown_from",
 }
 """Fields that are no keys of a file: what a run of the job is, and where it was submitted."""
 OTHERS: dict[str, Any] = {
@@ -87,6 +88,7 @@ OTHERS: dict[str, Any] = {
     "components.restart.limit": 5,
     "components.restart.backoff": 7.0,
     "components.restart.codes": (137,),
+    "components.restart.memory": 2 << 30,
     "components.ready.port": "p",
     "components.ready.command": "test -e up",
     "components.ready.log": "up",
@@ -138,6 +140,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "components.restart.limit": {"components.restart.policy": RestartOn.ON_FAILURE},
     "components.restart.backoff": {"components.restart.policy": RestartOn.ON_FAILURE},
     "components.restart.codes": {"components.restart.policy": RestartOn.ON_FAILURE},
+    "components.restart.memory": {"components.restart.policy": RestartOn.ON_FAILURE},
     "components.ready.port": {"components.ports": ("p",)},
     "components.ready.timeout": {"components.ready.command": "true"},
     "components.gpu.model": {"components.resources.gpu": 1000},

@@ -153,6 +153,7 @@ def _lost_of_restart(part: Component) -> list[str]:
     found = {
         "limit": restart.limit is not None and not _is_limited(restart),
         "codes": bool(restart.codes),
+        "memory": restart.memory is not None,
         "backoff": restart.backoff != NO_RESTART.backoff,
     }
     return [f"components.{part.name}.restart.{key}" for key, lacks in found.items() if lacks]

@@ -11,7 +11,9 @@ from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.job import Component, Job
 from grass.model.resources import DEVICE
 
-_NO_PART = frozenset({"name", "command", "base", "shell", "components", "success", "dialect", "carried", "files"})
+_NO_PART = frozenset(
+    {"name", "command", "base", "shell", "components", "success", "dialect", "carried", "files", "grown_from"}
+)
 """Fields that every writer reads, and those that are not a part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())

@@ -37,6 +37,7 @@ def of_both(objects: Objects) -> Iterator[str]:
             "container.mounts": bool(part.container.mounts),
             "container.data": part.container.data is not None,
             "restart (GRASS_ATTEMPT is always 1)": part.restart.policy is not RestartOn.NEVER,
+            "restart.memory": part.restart.memory is not None,
             "restart.backoff": part.restart.policy is not RestartOn.NEVER
             and part.restart.backoff != NO_RESTART.backoff,
         }
