@@ -5,7 +5,7 @@ Used by this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -47,6 +47,7 @@ _SOMETIMES: tuple[tuple[str, Callable[[TaskTotals], str]], ...] = (
     ("WRITTEN", lambda used: show_memory(used.written) if used.written else ""),
 )
 """Figures of usage with a column only if a task has them."""
+_AFTER_NODE = 4
 
 
 def job_reason(job: JobView) -> str:
@@ -99,29 +100,34 @@ def job_page(
 
 
 def _task_table(shown: Sequence[TaskView], now: float, width: int | None) -> list[str]:
-    """Return the table of tasks; with devices and bytes, if a task has used any, values, if an array has them, and gaps
-    in logs, if there are any."""
+    """Return the table of tasks, with further columns if a task has something for them."""
     columns, rows = list(_TASKS), [_task_row(task, now) for task in shown]
-    for title, show in _SOMETIMES:
-        cells = [show(task.usage) if task.usage else "" for task in shown]
+    for at, column, cells in _further(shown):
         if any(cells):
-            columns.insert(-2, Column(title, drop=6, right=True))
+            columns.insert(at, column)
             for row, cell in zip(rows, cells, strict=True):
-                row.insert(-2, cell or NOTHING)
-    values = [{} if task.values is UNSET else task.values for task in shown]
-    if any(values):
-        columns.insert(-1, Column("VALUES", drop=5))
-        for row, named in zip(rows, values, strict=True):
-            row.insert(-1, ",".join(f"{name}={value}" for name, value in named.items()) or NOTHING)
-    if any(task.log_gaps for task in shown):
-        columns.insert(-1, Column("LOG GAPS", drop=5, right=True))
-        for row, task in zip(rows, shown, strict=True):
-            row.insert(-1, str(task.log_gaps or NOTHING))
-    if tell_failures(task.reason for task in shown):
-        columns.insert(-1, Column("FAILURE", drop=4))
-        for row, task in zip(rows, shown, strict=True):
-            row.insert(-1, show_failure(task.reason) or NOTHING)
+                row.insert(at, cell or NOTHING)
     return table(columns, rows, width)
+
+
+def _further(shown: Sequence[TaskView]) -> Iterator[tuple[int, Column, list[str]]]:
+    """Yield columns that not every job has, where each goes, and its cells: devices and bytes that were used, values of
+    an array, gaps in logs, whose fault failures were, and ranks of tasks that work together."""
+    for title, show in _SOMETIMES:
+        yield -2, Column(title, drop=6, right=True), [show(task.usage) if task.usage else "" for task in shown]
+    values = [{} if task.values is UNSET else task.values for task in shown]
+    named = [",".join(f"{name}={value}" for name, value in each.items()) for each in values]
+    yield -1, Column("VALUES", drop=5), named
+    yield -1, Column("LOG GAPS", drop=5, right=True), [str(task.log_gaps or "") for task in shown]
+    if tell_failures(task.reason for task in shown):
+        yield -1, Column("FAILURE", drop=4), [show_failure(task.reason) for task in shown]
+    switches = ["" if task.topology is UNSET else "/".join(task.topology) for task in shown]
+    yield _AFTER_NODE, Column("SWITCH", drop=4), switches
+    yield (
+        _AFTER_NODE,
+        Column("RANK", drop=3, right=True),
+        ["" if task.rank is UNSET else str(task.rank) for task in shown],
+    )
 
 
 def _job_facts(job: JobView, phase: str, now: float) -> list[tuple[str, str]]:

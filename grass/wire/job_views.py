@@ -122,6 +122,10 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     log_gaps: int = 0
     """Places in the output of its last ended attempt where lines are missing: Kubernetes removed them before they were
     read."""
+    rank: int | UnsetType = UNSET
+    """Its rank among the members of its component, by topology and then by index. Only in the list of a job's tasks."""
+    topology: tuple[str, ...] | UnsetType = UNSET
+    """Where its node is, from the outside in. Only beside a rank."""
     values: dict[str, str] | UnsetType = UNSET
     """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 

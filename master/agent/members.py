@@ -7,6 +7,7 @@ the change that caused it. ``recover`` rebuilds the members from the tasks for t
 from __future__ import annotations
 
 from grass.model.lifecycle import TaskState
+from grass.model.ranks import rank_key
 from grass.wire.membership import Member, Membership
 from grass.wire.task_record import TaskRecord
 from master.agent.addresses import address_of
@@ -37,12 +38,12 @@ def members_of(cluster: Cluster, run: JobRun, component: ComponentRun) -> tuple[
         leaves = task.released or task.preempted is not None or index in component.joining
         node = cluster.nodes.get(task.node or "")
         if not leaves and task.state in _PRESENT and node is not None:
-            present.append((node.path, index, node, task))
-    present.sort(key=lambda each: each[:2])
+            present.append((index, node, task))
+    present.sort(key=lambda each: rank_key(each[1].path, each[0]))
     slots = slots_of(component)
     return tuple(
         _member(f"{component.spec.name}.{index}", node, task, slots, rank)
-        for rank, (_, index, node, task) in enumerate(present)
+        for rank, (index, node, task) in enumerate(present)
     )
 
 

@@ -27,6 +27,7 @@ from master.api.plan import check_dependencies
 from master.api.preflight import check_programs, program_sources
 from master.api.progress import Progress
 from master.api.query import parse_duration
+from master.api.ranks import have_ranks, with_ranks
 from master.api.redaction import Redaction
 from master.api.submission import Terms, accept_job
 from master.api.usage import with_running
@@ -93,6 +94,10 @@ def list_tasks(call: Call, job: str) -> TasksView:
         found = task_views(record, spec, tasks, component)
     else:
         found = first_tasks(record, spec, tasks, component, int(most))
+    if names := have_ranks(record, spec):
+        nodes = {task.node for key, task in tasks.items() if key.component in names and task.node is not None}
+        paths = {node.name: node.path for node in call.api.store.some_nodes(sorted(nodes))}
+        found = list(with_ranks(found, record, names, tasks, paths))
     return TasksView(tuple(with_values(task, spec) for task in with_running(call, record.id, found)))
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from grass.cli.job_text import job_page
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName
+from grass.store.records import Records
 from grass.wire.desired import DESIRED_CHANGE
 from grass.wire.membership import Member, Membership
+from master.api.ranks import have_ranks, with_ranks
+from master.api.views import job_view, task_views
 from tests.support.said import report
 from tests.support.world import World
 
@@ -46,6 +50,27 @@ def test_ranks_follow_the_topology_and_every_node_of_the_job_knows_all_members()
     assert found.members[2] == Member(found.members[2].task, 1, "n1", "10.0.0.1", 1, 2, api_port=1)
     assert (found.generation, found.epoch, found.desired, found.min, found.max) == (1, 1, 3, 3, 3)
     assert published(world, "n2") == published(world, "n3") == found
+
+
+def test_the_ranks_that_the_api_shows_are_those_of_the_membership() -> None:
+    world, job = two_racks(), elastic(min=1, max=3)
+    world.submit(job)
+    records = Records(world.backend, world.keys)
+    record, tasks = records.run("j-1"), records.tasks("j-1")
+    assert record is not None
+    paths = {node.name: node.path for node in records.nodes()}
+    shown = list(with_ranks(task_views(record, job, tasks), record, have_ranks(record, job), tasks, paths))
+    assert {task.task: task.rank for task in shown} == {each.task: each.rank for each in published(world, "n1").members}
+    by_rank = sorted(shown, key=lambda task: task.rank if isinstance(task.rank, int) else -1)
+    assert [task.topology for task in by_rank] == [("rack1", "s1"), ("rack1", "s2"), ("rack2", "s1")]
+    title, *rows = job_page(job_view(record), by_rank, 3, 0.0, None)[-4:]
+    assert title.split()[:6] == ["TASK", "STATE", "ATTEMPT", "NODE", "RANK", "SWITCH"]
+    assert [row.split()[3:6] for row in rows] == [
+        ["n3", "0", "rack1/s1"],
+        ["n2", "1", "rack1/s2"],
+        ["n1", "2", "rack2/s1"],
+    ]
+    assert have_ranks(record, Job("j", {"w": Component("w", "x")}, ("w",))) == []
 
 
 def test_a_member_that_fails_leaves_and_comes_back_as_another_attempt() -> None:
