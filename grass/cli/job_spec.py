@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from grass.cli.table import pairs
-from grass.model.amounts import show_amount, show_span
+from grass.model.amounts import show_amount, show_memory, show_span
 from grass.model.job import RestartOn
 
 if TYPE_CHECKING:
@@ -42,6 +42,10 @@ def component_facts(part: Component) -> list[tuple[str, str]]:
         ("Entries", _cut(", ".join(part.entries[:_ONE_LINE]))),
         ("Where", _pairs({key: "|".join(values) for key, values in part.where.items()})),
         ("Restart", "" if part.restart.policy is RestartOn.NEVER else part.restart.policy.value),
+        ("More memory", _more_memory(part)),
+        ("Kept", "/dev/shm, for the next attempt on the same node" if part.keep is not None else ""),
+        ("Check", "" if part.check is None else f"of each node at level {part.check}, before tasks start there"),
+        ("Replaced", "" if part.replace is None else f"tasks that are {part.replace.value}"),
         ("Time limit", "" if part.timeout is None else show_span(part.timeout)),
     ]
     return [(key, value) for key, value in facts if value]
@@ -62,6 +66,13 @@ def _sizes(part: Component) -> str:
     bounds = [f"{part.replicas} at the start"]
     bounds += [f"{key} {bound}" for key, bound in (("min", part.min), ("max", part.max)) if bound is not None]
     return ", ".join(bounds) + (f", multiples of {part.unit}" if part.unit > 1 else "")
+
+
+def _more_memory(part: Component) -> str:
+    """Return how far the memory of its tasks may grow, or has grown."""
+    if part.grown_from is not None:
+        return f"grown from {show_memory(part.grown_from)}"
+    return "" if part.restart.memory is None else f"up to {show_memory(part.restart.memory)}, once"
 
 
 def _framework(framework: Framework | None) -> str:

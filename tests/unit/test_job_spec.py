@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,16 @@ def test_the_specification_names_the_sizes_of_an_elastic_component_and_its_frame
         job = parse_job(document(**component)).job
         shown = [" ".join(line.split()) for line in spec_lines(specification(job, values=True), None)]
         assert [line for line in shown if line.startswith(("Sizes", "Framework"))] == expected
+
+
+def test_the_specification_names_what_grass_does_by_itself() -> None:
+    keys: dict[str, Any] = {"resources": {"memory": "1GiB"}, "restart": {"memory": "2GiB"}}
+    job = parse_job(document(**keys, keep="shm", check={"before": 1}, replace="slow")).job
+    text = "\n".join(spec_lines(job, None))
+    for said in ("up to 2GiB, once", "/dev/shm, for the next attempt", "of each node at level 1", "tasks that are slow"):
+        assert said in text
+    grown = replace(job.components["w"], grown_from=1 << 29)
+    assert "grown from 512MiB" in "\n".join(spec_lines(replace(job, components={"w": grown}), None))
 
 
 def test_each_task_of_an_array_has_its_values() -> None:
