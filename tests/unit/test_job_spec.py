@@ -73,7 +73,7 @@ def test_the_specification_names_what_grass_does_by_itself() -> None:
     keys: dict[str, Any] = {"resources": {"memory": "1GiB"}, "restart": {"memory": "2GiB"}}
     job = parse_job(document(**keys, keep="shm", check={"before": 1}, replace="slow")).job
     text = "\n".join(spec_lines(job, None))
-    for said in ("up to 2GiB, once", "/dev/shm, for the next attempt", "of each node at level 1", "tasks that are slow"):
+    for said in ("up to 2GiB, once", "/dev/shm, for the next attempt", "at level 1, before", "tasks that are slow"):
         assert said in text
     grown = replace(job.components["w"], grown_from=1 << 29)
     assert "grown from 512MiB" in "\n".join(spec_lines(replace(job, components={"w": grown}), None))
