@@ -128,7 +128,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     @property
     def repairs(self) -> bool:
         """Return whether it only records that lost or drained tasks are placed again. It waits for no other."""
-        lost = self.kind is OperationKind.REPLACE and self.cause is not None
+        lost = self.kind is OperationKind.REPLACE and self.author == GRASS and not self.named
         return lost or self.kind is OperationKind.DRAIN
 
     @property
