@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from grass.frameworks import deepspeed, horovod, mars, mpich, openmpi, plain, tensorflow, torch, torchrun
+from grass.frameworks import deepspeed, dlrover, horovod, mars, mpich, openmpi, plain, tensorflow, torch, torchrun
 from grass.frameworks.seat import Rendered, Seat
 from grass.model.framework import FrameworkName
 
@@ -23,6 +23,7 @@ FRAMEWORKS: Mapping[FrameworkName, Callable[[Seat], Rendered]] = MappingProxyTyp
         FrameworkName.DEEPSPEED: deepspeed.render,
         FrameworkName.TF: tensorflow.render,
         FrameworkName.MARS: mars.render,
+        FrameworkName.DLROVER: dlrover.render,
     }
 )
 

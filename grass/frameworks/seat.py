@@ -69,14 +69,15 @@ class Rendered(NamedTuple):
 
     ``env`` is fixed when the attempt starts; the job's own variables of the same name win. ``files``: name → text, in
     ``files_folder``; written before the start and again with each new membership. A file that begins with ``#!`` is
-    executable. ``arguments`` are appended to the command. ``programs``: those of ``grass/task/library/bin`` that the
-    task finds before its own.
+    executable. ``arguments`` are appended to the command. ``programs``: those that the task finds before its own, of
+    ``program_folder``, which is in ``grass/task/library``.
     """
 
     env: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     arguments: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    program_folder: str = "bin"
 
 
 def files_folder(folder: str, component: str) -> str:

@@ -14,7 +14,18 @@ from grass.manifest.document import join
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong
-from grass.model.framework import MARS_PORT, MARS_ROLES, TF_PORT, FrameworkName, Option
+from grass.model.framework import (
+    DLROVER_KINDS,
+    DLROVER_MASTER,
+    DLROVER_PORT,
+    MARS_PORT,
+    MARS_ROLES,
+    TF_PORT,
+    Framework,
+    FrameworkName,
+    Option,
+    dlrover_role,
+)
 from grass.model.job import Component, Job
 
 Parser = Callable[[Any], Option]
@@ -52,6 +63,11 @@ _MARS: Mapping[str, Parser] = {
     "lockFreeFileIO": values.truth,
     "nodeTimeout": values.whole(1, 86_400),
 }
+_DLROVER: Mapping[str, Parser] = {
+    "role": one_word((*DLROVER_KINDS, DLROVER_MASTER)),
+    "restarts": values.whole(0, 1_000_000),
+    **dict.fromkeys(DLROVER_KINDS, values.component_name),
+}
 OPTIONS: Mapping[FrameworkName, Mapping[str, Parser]] = MappingProxyType(
     {
         FrameworkName.NONE: _SLOTS,
@@ -63,9 +79,10 @@ OPTIONS: Mapping[FrameworkName, Mapping[str, Parser]] = MappingProxyType(
         FrameworkName.DEEPSPEED: {**_SLOTS, **_HOSTS},
         FrameworkName.TF: {**_SLOTS, "port": values.port_name},
         FrameworkName.MARS: {**_SLOTS, **_MARS},
+        FrameworkName.DLROVER: {**_SLOTS, **_DLROVER},
     }
 )
-_COMPONENTS = ("workers", "supervisors")
+_COMPONENTS = ("workers", "supervisors", *DLROVER_KINDS)
 """Options that name components of the job."""
 
 
@@ -85,18 +102,48 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
     if component.framework is None:
         return
     options, where = component.framework.options, join(path, "framework")
-    for key in _COMPONENTS:
-        named = options.get(key, ())
-        for name in named if isinstance(named, tuple) else (named,):
-            if name not in job.components:
-                problems.add(join(where, key), unknown(str(name)))
+    _check_named(job, component.framework, where, problems, unknown)
     if component.framework.name is FrameworkName.TF:
         port = str(options.get("port", TF_PORT))
         if port not in component.ports:
             problems.add(join(path, "ports"), f"framework tf needs a port named `{port}`, which TF_CONFIG names")
+    if component.framework.name is FrameworkName.DLROVER:
+        _check_dlrover(job, component, path, problems)
     if component.framework.name is not FrameworkName.MARS:
         return
     if str(options.get("role", component.name)).lower() not in MARS_ROLES:
         problems.add(where, f"set `role` to {', '.join(_ROLES)}, or give the component one of these names")
     if MARS_PORT not in component.ports:
         problems.add(join(path, "ports"), f"framework mars needs a port named `{MARS_PORT}`")
+
+
+def _check_named(job: Job, framework: Framework, where: str, problems: Problems, unknown: Callable[[str], str]) -> None:
+    for key in _COMPONENTS:
+        named = framework.options.get(key, ())
+        for name in named if isinstance(named, tuple) else (named,):
+            if name not in job.components:
+                problems.add(join(where, key), unknown(str(name)))
+
+
+def _check_dlrover(job: Job, component: Component, path: str, problems: Problems) -> None:
+    assert component.framework is not None
+    role, where = dlrover_role(component.framework, component.name), join(path, "framework")
+    alike = [
+        each.name
+        for each in job.components.values()
+        if each.framework is not None
+        and each.framework.name is FrameworkName.DLROVER
+        and dlrover_role(each.framework, each.name) == role
+    ]
+    if alike[0] != component.name:
+        problems.add(
+            where, f"its role `{role}` is that of `{alike[0]}`; a job of DLRover has one component of each role"
+        )
+    if role != DLROVER_MASTER:
+        for kind in DLROVER_KINDS:
+            if kind in component.framework.options:
+                problems.add(join(where, kind), f"is an option of the role {DLROVER_MASTER} only")
+    elif component.name != DLROVER_MASTER:
+        problems.add(where, f"the role {DLROVER_MASTER} needs a component of this name")
+    elif DLROVER_PORT not in component.ports:
+        problems.add(join(path, "ports"), f"the role {DLROVER_MASTER} needs a port named `{DLROVER_PORT}`")

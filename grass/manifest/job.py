@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from grass.manifest import job_checks, maro, native
+from grass.manifest import dlrover, job_checks, maro, native
 from grass.manifest.bounds import check_bounds
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
@@ -58,5 +58,6 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     else:
         read = maro.read_job if fields.has("mode") else native.read_job
         job = read(fields, warnings, name=name)
+    job = dlrover.with_master(job)
     job_checks.check(job, fields.path, fields.problems)
     return job

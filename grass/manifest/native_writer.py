@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from grass.manifest.dlrover import without_master
 from grass.manifest.document import Document
 from grass.model.amounts import SIZES, SPANS, show_whole
 from grass.model.autoscale import Autoscale
@@ -54,7 +55,7 @@ def job_document(job: Job) -> Document:
     )
     if job.fail_fast is not (len(job.components) > 1 and job.ending.max_failures is None):
         document["fail_fast"] = job.fail_fast
-    document["components"] = {name: component_document(part) for name, part in job.components.items()}
+    document["components"] = {name: component_document(part) for name, part in without_master(job).items()}
     return document
 
 

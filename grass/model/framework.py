@@ -26,6 +26,7 @@ class FrameworkName(str, Enum):
     DEEPSPEED = "deepspeed"
     TF = "tf"
     MARS = "mars"
+    DLROVER = "dlrover"
 
 
 class FrameworkKind(NamedTuple):
@@ -60,6 +61,7 @@ KINDS: Mapping[FrameworkName, FrameworkKind] = MappingProxyType(
         FrameworkName.MARS: FrameworkKind(
             ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), arguments=True, addresses_at_start=True
         ),
+        FrameworkName.DLROVER: FrameworkKind(("dlrover-run",), several=True),
     }
 )
 
@@ -77,6 +79,13 @@ MARS_ROLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What a component of Mars may be called, or its option ``role``, in lower case → its role."""
+DLROVER_MASTER = "dlrover-master"
+"""Name of the component, and of its option ``role``, that is the master of DLRover's clients in a job."""
+DLROVER_PORT = "dlrover"
+"""Name of its port."""
+DLROVER_WORKER = "worker"
+DLROVER_KINDS = (DLROVER_WORKER, "ps", "chief", "evaluator")
+"""Kinds of nodes that DLRover's client knows: what a component may be called, or its option ``role``."""
 
 _OLD_MARS = re.compile(r"0\.[0-6](\..*)?")
 
@@ -99,3 +108,9 @@ class Framework:
     @property
     def kind(self) -> FrameworkKind:
         return KINDS[self.name]
+
+
+def dlrover_role(framework: Framework, component: str) -> str:
+    """Return the kind of node that a component is for DLRover, or ``DLROVER_MASTER``."""
+    known = (*DLROVER_KINDS, DLROVER_MASTER)
+    return str(framework.options.get("role", component if component in known else DLROVER_WORKER))

@@ -109,7 +109,7 @@ def _programs(made: Rendered) -> tuple[tuple[str, str], ...]:
     if not made.programs:
         return ()
     root = library_folder("").lstrip("/")
-    programs = tuple((f"{root}/bin/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs)
+    programs = tuple((f"{root}/{made.program_folder}/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs)
     return (*programs, (f"{root}/python", MODULES))
 
 

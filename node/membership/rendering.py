@@ -125,6 +125,7 @@ def additions(
 def _with_programs(
     env: dict[str, str], made: Rendered, library: str, own: Mapping[str, str], contained: bool
 ) -> Additions:
+    folder = f"{library}/{made.program_folder}"
     if not contained:
-        return Additions({**env, "PATH": ":".join(filter(None, (f"{library}/bin", own.get("PATH", ""))))})
-    return Additions(env, tuple((f"{library}/bin/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs))
+        return Additions({**env, "PATH": ":".join(filter(None, (folder, own.get("PATH", ""))))})
+    return Additions(env, tuple((f"{folder}/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs))

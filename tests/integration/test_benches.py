@@ -31,6 +31,7 @@ SHORT = {
     "array_throughput": ([*ONE_ROUND, "--tasks", "20"], {"Grass": "/s", "HyperQueue 0.27": "/s"}),
     "create": (ONE_ROUND, {"Grass": "s", "HyperQueue 0.27": "s"}),
     "data_push": ([*ONE_ROUND, "--files", "100", "--mebibytes", "1"], {"Grass": "MiB/s", "rsync": "MiB/s"}),
+    "dlrover_polls": ([*ONE_ROUND, "--agents", "5", "--seconds", "0.5"], {"master": "%", "answers": "/s"}),
     "end_latency": (["--rounds", "2"], {"Grass": "ms", "HyperQueue 0.27": "ms"}),
     "fleet": (
         [*ONE_ROUND, "--nodes", "5", "--tasks", "50", "--idle", "0.2"],

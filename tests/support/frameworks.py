@@ -27,6 +27,11 @@ def maro_folder() -> Path:
     return _folder("maro", "python")
 
 
+def dlrover_folder() -> Path:
+    """Return a virtual environment with DLRover's client, and torch."""
+    return _folder("dlrover", "dlrover-run")
+
+
 def horovod_folder() -> Path:
     """Return a virtual environment with Horovod, without its C++ part."""
     return _folder("horovod", "python3")

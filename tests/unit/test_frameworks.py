@@ -59,7 +59,7 @@ def test_every_framework_has_a_kind_a_renderer_and_options_and_there_are_no_othe
     ("fact", "names"),
     [
         ("over_ssh", {"horovod", "openmpi", "mpich", "deepspeed"}),
-        ("several", {"torchrun", "horovod", "openmpi", "mpich", "deepspeed"}),
+        ("several", {"torchrun", "horovod", "openmpi", "mpich", "deepspeed", "dlrover"}),
         ("arguments", {"mars"}),
         ("size_at_start", {"torch", "tf"}),
         ("drains", {each.value for each in FrameworkName} - {"none"}),
@@ -256,3 +256,26 @@ def test_the_evaluator_of_tensorflow_is_not_in_its_cluster() -> None:
     both = {"worker": membership("worker", 1, tf=5001), "evaluator": membership("evaluator", 1, tf=5002)}
     config = json.loads(render(seat(FrameworkName.TF, "evaluator", memberships=both)).env["TF_CONFIG"])
     assert config == {"cluster": {"worker": ["10.0.0.1:5001"]}, "task": {"type": "evaluator", "index": 0}}
+
+
+def test_dlrover_knows_an_attempt_by_its_node_id_and_the_master_by_a_file() -> None:
+    found = {"worker": membership("worker", 2), "dlrover-master": membership("dlrover-master", 1, dlrover=7000)}
+    made = render(seat(FrameworkName.DLROVER, index=1, attempt=3, options={"slots": 4}, memberships=found))
+    assert (made.env["NODE_RANK"], made.env["NODE_ID"], made.env["NODE_NUM"], made.env["NODE_TYPE"]) == (
+        *("1", "2000001"),
+        *("2", "worker"),
+    )
+    assert (made.env["PET_NNODES"], made.env["PET_NPROC_PER_NODE"], made.env["PET_MAX_RESTARTS"]) == ("1:4", "4", "3")
+    assert made.files == {"master": "10.0.0.1 7000\n"}
+    assert made.env["GRASS_DLROVER_MASTER"] == "/jobs/train-1/components/worker/master"
+    assert render(seat(FrameworkName.DLROVER)).files == {"master": ""}, "the master does not run yet"
+
+
+def test_the_master_of_dlrover_knows_the_members_by_kind_in_order_of_rank() -> None:
+    found = {"trainer": membership("trainer", 2), "ps": membership("ps", 1)}
+    options: dict[str, Option] = {"role": "dlrover-master", "worker": "trainer"}
+    made = render(seat(FrameworkName.DLROVER, "dlrover-master", options=options, memberships=found))
+    groups = json.loads(made.files["members.json"])
+    assert groups["worker"] == {"members": [[1, 1, "10.0.0.1"], [0, 1, "10.0.0.2"]], "desired": 2, "min": 1}
+    assert list(groups) == ["worker", "ps"]
+    assert made.env["PYTHONPATH"] == "/jobs/train-1/library/python"

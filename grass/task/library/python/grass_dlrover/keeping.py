@@ -1,0 +1,89 @@
+"""Keeps the master's state in the key-value store of the job, so that a master on any node goes on.
+
+The state is one compressed text, in pieces if it is long. It takes effect with its head, which only the master that
+wrote the one before can replace: an earlier master, which somebody believed dead, ends. Used by ``__main__``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import zlib
+
+from grass_membership import ApiError
+
+HEAD, PIECE = "dlrover/state", "dlrover/state/%d/%d"
+UID = "dlrover/uid"
+WEEK = 604_800
+REFRESH_SECONDS = 6 * 3600.0
+"""Values last for a week. A state that does not change is written again after so long."""
+_LENGTH = 16_000
+_AGAIN = 0.2
+
+
+class Superseded(Exception):
+    """Another master has written the state."""
+
+
+class Keeper:
+    def __init__(self, api):
+        self._api = api
+        self._number, self._revision, self._text = 0, "", None
+        self._written = time.monotonic()
+
+    def read(self):
+        """Return the state that the last master kept; None: there is none."""
+        head, self._revision = self._patiently(lambda: self._api.get(HEAD))
+        if head is None:
+            return None
+        found = json.loads(head)
+        self._number = found["number"]
+        pieces = [
+            self._patiently(lambda at=at: self._api.get(PIECE % (self._number, at))) for at in range(found["pieces"])
+        ]
+        self._text = found["text"] + "".join(text or "" for text, _ in pieces)
+        return json.loads(zlib.decompress(base64.b64decode(self._text)))
+
+    def write(self, state):
+        """Return once the state is kept. Raises Superseded."""
+        self._put(base64.b64encode(zlib.compress(json.dumps(state, separators=(",", ":")).encode(), 1)).decode())
+
+    def refresh(self):
+        if self._text is not None and time.monotonic() - self._written > REFRESH_SECONDS:
+            self._put(self._text)
+
+    def _put(self, text):
+        number = self._number + 1
+        rest = [text[at : at + _LENGTH] for at in range(_LENGTH - 200, len(text), _LENGTH)]
+        for at, piece in enumerate(rest):
+            self._patiently(lambda at=at, piece=piece: self._api.put(PIECE % (number % 2, at), piece, ttl=WEEK))
+        head = json.dumps({"number": number % 2, "pieces": len(rest), "text": text[: _LENGTH - 200]})
+        self._write_head(head)
+        self._number, self._text, self._written = number % 2, text, time.monotonic()
+
+    def _write_head(self, head):
+        body = {"value": head, "ttl": WEEK, "expect": self._revision}
+        answer = self._patiently(lambda: self._api.call("PUT", "/v1/kv/" + HEAD, body))
+        if not answer["stored"] and answer["value"] != head:  # a repetition finds what the first request wrote
+            raise Superseded("another master of this job has written the state")
+        self._revision = answer["revision"]
+
+    @staticmethod
+    def _patiently(step):
+        """Carry out a step, also while the node-agent or the store is away."""
+        while True:
+            try:
+                return step()
+            except ApiError as error:
+                if error.status != 503:
+                    raise
+            except OSError:
+                pass
+            time.sleep(_AGAIN)
+
+
+def job_uid(api, fresh):
+    """Return the secret of the job, which all its tasks can read. ``fresh``: it, if there is none."""
+    Keeper._patiently(lambda: api.put(UID, fresh, ttl=WEEK, expect=""))
+    return Keeper._patiently(lambda: api.get(UID))[0]
