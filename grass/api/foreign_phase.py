@@ -23,7 +23,7 @@ _CHIEF = {
     "PyTorchJob": "worker",
     "TFJob": None,
 }
-"""Kind of the file → the component with whose first task the job is Running; None: any."""
+"""Kind of the file → the component with whose first task the job is Running; None, or a job has none so named: any."""
 _RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
 
 
@@ -57,6 +57,6 @@ def _running_phase(job: JobView, operations: Sequence[OperationView]) -> str:
         each.kind is OperationKind.SCALE and each.state is not OperationState.ENDED for each in operations
     ):
         return "Scaling"
-    chief = _CHIEF[job.dialect]
+    chief = _CHIEF[job.dialect] if _CHIEF[job.dialect] in job.components else None
     ran = any(part.ran for name, part in job.components.items() if chief in (None, name))
     return "Running" if ran else "Created"

@@ -27,8 +27,8 @@ _REDACTED = "[REDACTED]"
 )
 @pass_invocation
 def export(invocation: Invocation, name: str, format: str) -> None:
-    """Write the job NAME as a file. It is for Grass, Kubernetes, et-operator, KubeDL, Docker Compose, or Slurm's
-    sbatch.
+    """Write the job NAME as a file. It is for Grass, Kubernetes, et-operator, KubeDL, DLRover, Docker Compose,
+    or Slurm's sbatch.
 
     What that system cannot express is listed on stderr. Secrets in environments are shown as `[REDACTED]`.
     """

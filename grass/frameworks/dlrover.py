@@ -1,13 +1,15 @@
 """``dlrover``: stock ``dlrover-run`` against a master of Grass, which is a task of the job (``grass_dlrover``).
 
 The program ``dlrover-run`` of Grass comes first on the task's PATH. It starts the stock one. The kind of a node is the
-option ``role``, or the component's name, or ``worker``. Used by ``registry``.
+option ``role``, or the component's name, or ``worker``. A component with a port ``tf`` gets ``TF_CONFIG``, too. Used by
+``registry``.
 """
 
 from __future__ import annotations
 
+from grass.frameworks import tensorflow
 from grass.frameworks.seat import NO_MEMBERSHIP, Rendered, Seat, files_folder, integer, library_folder
-from grass.model.framework import DLROVER_KINDS, DLROVER_MASTER, DLROVER_PORT, dlrover_role
+from grass.model.framework import DLROVER_KINDS, DLROVER_MASTER, DLROVER_PORT, TF_PORT, dlrover_role
 from grass.wire.codec import encode
 from grass.wire.membership import Membership
 
@@ -44,6 +46,8 @@ def render(seat: Seat) -> Rendered:
         "PET_LOG_DIR": seat.scratch,  # otherwise each start leaves a folder in /tmp
         "PYTHONPATH": library,
     }
+    if TF_PORT in seat.ports:
+        env |= tensorflow.render(seat).env
     return Rendered(env, {MASTER: _address(seat)}, programs=PROGRAMS, program_folder=PROGRAM_FOLDER)
 
 

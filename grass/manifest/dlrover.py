@@ -40,6 +40,11 @@ def without_master(job: Job) -> Mapping[str, Component]:
     return rest
 
 
+def is_master(part: Component) -> bool:
+    """Return whether a component is a master, added or of the user's own."""
+    return bool(_parts({part.name: part})) and part.name == DLROVER_MASTER
+
+
 def _parts(components: Mapping[str, Component]) -> list[Component]:
     return [part for part in components.values() if part.framework and part.framework.name is FrameworkName.DLROVER]
 
@@ -60,4 +65,7 @@ def _master(parts: Mapping[str, Component]) -> Component:
         runtime=like.runtime,
         container=replace(like.container, mounts=(), shm=None),
         framework=Framework(FrameworkName.DLROVER, {"role": DLROVER_MASTER, **named}),
+        base=like.base,
+        shell=like.shell,
+        process=like.process,
     )

@@ -303,7 +303,7 @@ def test_what_grass_refuses_says_why_and_runs_once_it_is_mended(served: Served) 
     served.apply(ELASTIC_JOB, "wrong", {**elastic("true"), "distributionStrategy": "ParameterServerStrategy"})
     served.wait(ELASTIC_JOB, "wrong", "Failed")
     [condition] = served.get(ELASTIC_JOB, "wrong")["status"]["conditions"]
-    assert condition["reason"] == "Rejected" and "spec.distributionStrategy" in condition["message"]
+    assert condition["reason"] == "Rejected" and "spec.replicaSpecs: must have a ps" in condition["message"]
     assert served.reasons("wrong") == {"Rejected"}
     served.apply(ELASTIC_JOB, "wrong", nowhere(), "replace")
     served.wait(ELASTIC_JOB, "wrong", "Created")

@@ -279,3 +279,12 @@ def test_the_master_of_dlrover_knows_the_members_by_kind_in_order_of_rank() -> N
     assert groups["worker"] == {"members": [[1, 1, "10.0.0.1"], [0, 1, "10.0.0.2"]], "desired": 2, "min": 1}
     assert list(groups) == ["worker", "ps"]
     assert made.env["PYTHONPATH"] == "/jobs/train-1/library/python"
+
+
+def test_a_task_of_dlrover_with_a_port_for_it_gets_tf_config() -> None:
+    found = {"ps": membership("ps", 1, tf=7000), "worker": membership("worker", 1, tf=7001)}
+    made = render(seat(FrameworkName.DLROVER, "ps", memberships=found, ports={"tf": 7000}))
+    cluster = {"ps": ["10.0.0.1:7000"], "worker": ["10.0.0.1:7001"]}
+    assert json.loads(made.env["TF_CONFIG"])["cluster"] == cluster
+    assert made.env["NODE_TYPE"] == "ps"
+    assert "TF_CONFIG" not in render(seat(FrameworkName.DLROVER, "ps", memberships=found)).env

@@ -1,6 +1,6 @@
 """Writes a job as TrainingJob or as MarsJob. The job must have the components of one; the readers make these.
 
-What the file cannot say is found by reading it again. Used by ``formats``.
+What the file cannot say is found by reading it again. Used by ``formats`` and ``elastic_job``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def training(job: Job) -> Exported:
         training_job.LAUNCHER: pods.replica(launcher),
         training_job.WORKER: pods.replica(worker, bounds=True),
     }
-    return _document(job, training_job.DIALECT, spec)
+    return document(job, training_job.DIALECT, spec)
 
 
 def mars(job: Job) -> Exported:
@@ -72,7 +72,7 @@ def mars(job: Job) -> Exported:
     spec |= {"backoffLimit": limit} if limit is not None else {}
     version = options.get("version")
     annotations = {mars_job.VERSION: str(version)} if version else {}
-    return _document(job, mars_job.DIALECT, spec, annotations)
+    return document(job, mars_job.DIALECT, spec, annotations)
 
 
 def _role(part: Component) -> Document:
@@ -96,11 +96,12 @@ def _part(job: Job, name: str, kind: str) -> Component:
     return job.components[name]
 
 
-def _document(job: Job, kind: str, spec: Document, annotations: Document | None = None) -> Exported:
+def document(job: Job, kind: str, spec: Document, annotations: Document | None = None) -> Exported:
+    """Return a document, and what it lacks: what differs when it is read again."""
     metadata: Document = {"name": job.name}
     metadata |= {"labels": dict(job.tags)} if job.tags else {}
     metadata |= {"annotations": annotations} if annotations else {}
-    document = {"apiVersion": JOBS[kind].versions[0], "kind": kind, "metadata": metadata, "spec": spec}
+    made: Document = {"apiVersion": JOBS[kind].versions[0], "kind": kind, "metadata": metadata, "spec": spec}
     # what the reader would refuse is not what the job says, so that it differs, too
-    again = read_body(kind, Fields(document, "", Problems(), lenient=True), Notes())
-    return Exported(yaml_text.write(document), differences(job, again))
+    again = read_body(kind, Fields(made, "", Problems(), lenient=True), Notes())
+    return Exported(yaml_text.write(made), differences(job, again))

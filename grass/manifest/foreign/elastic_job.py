@@ -1,7 +1,8 @@
-"""Reads DLRover's ElasticJob of the strategy all-reduce: its workers become one component.
+"""Reads DLRover's ElasticJob: its workers become one component.
 
-A command that starts ``dlrover-run`` starts ``torchrun`` here, with Grass as the rendezvous: the options that
-only DLRover knows are left out. Used by ``dialects``.
+With the strategy all-reduce, a command that starts ``dlrover-run`` stays, with a master of Grass (``framework:
+dlrover``). With another strategy, it starts ``torchrun`` here, with Grass as the rendezvous: the options that only
+DLRover knows are left out. Parameter servers are read by ``parameter_servers``. Used by ``dialects``.
 """
 
 from __future__ import annotations
@@ -12,39 +13,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
+from grass.manifest.foreign import parameter_servers
 from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of, read_replica, restart_of
 from grass.manifest.native import MAX_REPLICAS, UNKNOWN_COMMAND
-from grass.model.framework import Framework, FrameworkName
+from grass.model.framework import DLROVER_MASTER, Framework, FrameworkName
 from grass.model.job import Component, Job
 from grass.model.program import is_shell
 
 DIALECT = "ElasticJob"
 VERSIONS = ("elastic.iml.github.io/v1alpha1",)
 COMPONENT = "worker"
-MASTER = "dlrover-master"
-DEFAULT_RESTARTS = 3
-"""Restarts of a worker whose file says none, as in DLRover."""
+NAME = "dlrover-run"
 IGNORED: Mapping[str, str] = MappingProxyType(
     {
         "optimizeMode": "ignored; Grass changes no resources by itself; change the size with `grass job scale`",
         "brainService": "ignored; Grass changes no resources by itself; change the size with `grass job scale`",
         "resourceLimits": "ignored; a quota of the user limits what jobs may have",
         "enableElasticScheduling": "ignored; the bounds of the size are those of --nnodes",
-        "enableDynamicSharding": "ignored; Grass distributes no data",
-    }
-)
-IGNORED_IN_ROLE: Mapping[str, str] = MappingProxyType(
-    {
-        "autoScale": "ignored; Grass changes no resources by itself; change the size with `grass job scale`",
-        "priority": "ignored; a task has the priority of its job; set `priority` in a Grass job file",
-        "criticalNodes": "ignored; a worker that fails for good fails the job",
-        "restartTimeout": "ignored; `grass job why` says why a worker does not run",
+        "enableDynamicSharding": "ignored; the master of `framework: dlrover` gives data to whoever asks for it",
     }
 )
 FLAGS = frozenset(
@@ -68,6 +60,7 @@ _SIZES = re.compile(r"([0-9]{1,6})(?::([0-9]{1,6}))?")
 class _Strategy(str, Enum):
     NONE = ""
     ALL_REDUCE = "AllreduceStrategy"
+    PARAMETER_SERVER = "ParameterServerStrategy"
     CUSTOM = "CustomStrategy"
     LOCAL = "Local"
 
@@ -81,8 +74,10 @@ class _Command(NamedTuple):
 
 
 def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
-    spec.read("distributionStrategy", _strategy, _Strategy.NONE)
+    strategy = spec.read("distributionStrategy", values.one_of(_Strategy), _Strategy.NONE)
     notes.ignore(spec, IGNORED)
+    if strategy is _Strategy.PARAMETER_SERVER:
+        return parameter_servers.read_job(spec, notes, about, DIALECT)
     workers = _read_workers(spec, notes)
     spec.done()
     if workers is None:
@@ -95,17 +90,11 @@ def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
     part = component_of(COMPONENT, replica, replica.pod.command or UNKNOWN_COMMAND, again)
     return Job(
         name=about.name,
-        components={COMPONENT: _with_torchrun(part, replica, spec, notes)},
+        components={COMPONENT: _with_framework(part, replica, spec, notes, keep=strategy is _Strategy.ALL_REDUCE)},
         success=(COMPONENT,),
         tags=about.labels,
         dialect=DIALECT,
     )
-
-
-def _strategy(value: Any) -> _Strategy:
-    if value == "ParameterServerStrategy":
-        raise values.Wrong("ParameterServerStrategy is not supported; write the job as a TFJob, or as a Grass job file")
-    return values.one_of(_Strategy)(value)
 
 
 def _read_workers(spec: Fields, notes: Notes) -> tuple[Replica, int] | None:
@@ -116,11 +105,11 @@ def _read_workers(spec: Fields, notes: Notes) -> tuple[Replica, int] | None:
     found: tuple[Replica, int] | None = None
     for role, content in section.entries():
         fields = Fields(content, section.at(role), section.problems, lenient=True)
-        if role == MASTER:
-            notes.add(section.at(role), "ignored; Grass itself is the master")
+        if role == DLROVER_MASTER:
+            notes.add(section.at(role), parameter_servers.OWN_MASTER)
         elif role == COMPONENT:
-            notes.ignore(fields, IGNORED_IN_ROLE)
-            limit = fields.read("restartCount", values.whole(0, 1_000_000), DEFAULT_RESTARTS)
+            notes.ignore(fields, parameter_servers.IGNORED_IN_ROLE)
+            limit = fields.read("restartCount", values.whole(0, 1_000_000), parameter_servers.DEFAULT_RESTARTS)
             found = read_replica(fields, notes), limit
         else:
             section.problems.add(section.at(role), f"unknown role; use {COMPONENT}")
@@ -129,15 +118,19 @@ def _read_workers(spec: Fields, notes: Notes) -> tuple[Replica, int] | None:
     return found
 
 
-def _with_torchrun(part: Component, replica: Replica, spec: Fields, notes: Notes) -> Component:
-    """Return the component with torchrun, if its command starts dlrover-run or torchrun."""
+def _with_framework(part: Component, replica: Replica, spec: Fields, notes: Notes, *, keep: bool) -> Component:
+    """Return the component with its framework, if its command starts dlrover-run or torchrun. ``keep``: the former
+    stays what it is, and does not become torchrun."""
     words = part.command if isinstance(part.command, tuple) else (part.command,)
-    text = " ".join(words)
-    if not _PROGRAM.search(text) and not re.search(r"\btorchrun\b", text):
+    own = _PROGRAM.search(" ".join(words)) is not None
+    if not own and not re.search(r"\btorchrun\b", " ".join(words)):
         return part
-    command = _translated(words)
+    command, name = _translated(words), FrameworkName.TORCHRUN
     path = f"{replica.path}.template.spec.containers[0].command"
-    if command.left_out:
+    if own and keep:
+        command, name = command._replace(words=_kept(words)), FrameworkName.DLROVER
+        notes.add(path, "starts dlrover-run as it is; it must be of DLRover 0.6.1, and Grass is its master")
+    elif command.left_out:
         options = ", ".join(f"--{name}" for name in command.left_out)
         notes.add(path, f"{options}: left out; torchrun starts in place of dlrover-run, and Grass is its rendezvous")
     least, most = command.sizes or (None, None)
@@ -149,8 +142,15 @@ def _with_torchrun(part: Component, replica: Replica, spec: Fields, notes: Notes
         command=command.words,
         min=least if elastic else None,
         max=most if elastic else None,
-        framework=Framework(FrameworkName.TORCHRUN, {}),
+        framework=Framework(name),
     )
+
+
+def _kept(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command with the plain name of dlrover-run, which tasks find as Grass's."""
+    if len(words) >= 3 and is_shell(words[0]) and words[1].startswith("-"):
+        return (*words[:2], _PROGRAM.sub(NAME, words[2]), *words[3:])
+    return tuple(shlex.split(_PROGRAM.sub(NAME, shlex.join(words), count=1)))
 
 
 def _translated(words: tuple[str, ...]) -> _Command:
