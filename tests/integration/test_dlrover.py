@@ -23,6 +23,7 @@ from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 TRAIN = Path(__file__).parents[1] / "support" / "elastic_train.py"
+CALLS = str(TRAIN.with_name("dlrover_client.py"))
 MASTER = "dlrover-master"
 CLIENT = (
     "import os, time; print('at', os.environ['DLROVER_MASTER_ADDR'], os.environ['JOB_UID'], flush=True); time.sleep(99)"
@@ -106,6 +107,15 @@ def test_a_killed_master_loses_nothing_and_its_clients_find_the_next_one(client:
     status, body = agents[0].call("/get", request("GlobalStep"))
     assert (status, body) == (400, b"GlobalStep of /get, which DLRover 0.6.1 does not send")
     wait_until(lambda: "refused: GlobalStep" in text(client, job, f"{MASTER}.0"), what="the line in the log")
+
+
+def test_each_message_of_the_stock_client_is_answered(client: Client) -> None:
+    env = {"PATH": f"{dlrover_folder()}/bin:/usr/local/bin:/usr/bin:/bin"}
+    job = started(client, command=["python3", "-m", "grass_dlrover.agent", "python3", CALLS], env=env)
+    state = client.wait(job, 45.0).state
+    assert state == "SUCCEEDED", text(client, job)[-4000:]
+    assert "all answered" in text(client, job, "worker.0")
+    assert "refused" not in text(client, job, f"{MASTER}.0")
 
 
 def test_another_version_of_dlrover_is_named(client: Client, tmp_path: Path) -> None:
