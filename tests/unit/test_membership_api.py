@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
 from json import loads
 from pathlib import Path
+from random import Random
 from runpy import run_path
 from typing import Any
 
@@ -38,6 +40,7 @@ from node.membership.memberships import Memberships
 from node.membership.queues import Queues
 from node.membership.shared_values import MOST_KEYS, SharedValues
 from tests.doubles.memory_backend import MemoryBackend
+from tests.support.dlrover_pickles import library
 from tests.support.templates import changed, template
 from tests.support.waiting import wait_until
 
@@ -494,3 +497,36 @@ def test_a_task_says_that_it_may_be_stopped_with_its_own_token_only(tasks: Tasks
     with pytest.raises(NotAllowedError):
         tasks.ask("POST", "/v1/done", {}, key=KEYS[0], token=task_token(SECRET, KEYS[1]).replace("w.1", "w.0"))
     assert tasks.done == [KEYS[1]]
+
+
+@pytest.fixture
+def keepers(client: Any) -> Any:
+    """Makes what keeps the state of a master for DLRover's clients, over the same values."""
+    keeping = library("keeping")
+    api = import_module("grass_membership").Api(client._path, client._token)
+    return lambda writer: keeping.Keeper(api, writer)
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_the_state_of_a_master_is_that_of_its_last_answer(keepers: Any, client: Any, size: int) -> None:
+    first, text = keepers("a"), "".join(map(chr, Random(1).choices(range(33, 126), k=size)))
+    assert first.read() is None
+    for number in range(3):
+        first.write({"number": number, "text": text})
+    second = keepers("b")
+    assert second.read() == {"number": 2, "text": text}
+    second.write({"number": 3, "text": text})
+    assert keepers("c").read() == {"number": 3, "text": text}
+    assert client.get("dlrover/state/a1/0")[0] is None, "pieces of the first one are removed"
+
+
+def test_a_master_that_was_believed_dead_ends_and_spoils_nothing(keepers: Any) -> None:
+    first, text = keepers("a"), "".join(map(chr, Random(1).choices(range(33, 126), k=50_000)))
+    first.write({"of": "first", "text": text})
+    second = keepers("b")
+    second.read()
+    second.write({"of": "second", "text": text})
+    with pytest.raises(library("keeping").Superseded):
+        first.write({"of": "first", "text": text[::-1]})
+    assert keepers("c").read() == {"of": "second", "text": text}
+    second.write({"of": "second", "text": ""})

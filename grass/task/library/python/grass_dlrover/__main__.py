@@ -55,7 +55,7 @@ def say(line):
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     api = Api()
-    keeper, memberships = Keeper(api), Memberships(os.environ["GRASS_DLROVER_MEMBERS"])
+    keeper, memberships = Keeper(api, uuid.uuid4().hex[:12]), Memberships(os.environ["GRASS_DLROVER_MEMBERS"])
     kept = keeper.read()
     answers = Answers(State(kept), keeper.write, say)
     port = int(os.environ.get("GRASS_PORT_DLROVER", "0"))

@@ -13,7 +13,7 @@ import zlib
 
 from grass_membership import ApiError
 
-HEAD, PIECE = "dlrover/state", "dlrover/state/%d/%d"
+HEAD, PIECE = "dlrover/state", "dlrover/state/%s/%d"
 UID = "dlrover/uid"
 WEEK = 604_800
 REFRESH_SECONDS = 6 * 3600.0
@@ -27,10 +27,13 @@ class Superseded(Exception):
 
 
 class Keeper:
-    def __init__(self, api):
-        self._api = api
+    """``writer``: a word of this master's own. What it writes until its head is there, no other master reads."""
+
+    def __init__(self, api, writer):
+        self._api, self._writer = api, writer
         self._number, self._revision, self._text = 0, "", None
         self._written = time.monotonic()
+        self._earlier = []
 
     def read(self):
         """Return the state that the last master kept; None: there is none."""
@@ -38,11 +41,9 @@ class Keeper:
         if head is None:
             return None
         found = json.loads(head)
-        self._number = found["number"]
-        pieces = [
-            self._patiently(lambda at=at: self._api.get(PIECE % (self._number, at))) for at in range(found["pieces"])
-        ]
-        self._text = found["text"] + "".join(text or "" for text, _ in pieces)
+        self._earlier = [PIECE % (found["folder"], at) for at in range(found["pieces"])]
+        pieces = [self._patiently(lambda key=key: self._api.get(key))[0] for key in self._earlier]
+        self._text = found["text"] + "".join(text or "" for text in pieces)
         return json.loads(zlib.decompress(base64.b64decode(self._text)))
 
     def write(self, state):
@@ -54,13 +55,16 @@ class Keeper:
             self._put(self._text)
 
     def _put(self, text):
-        number = self._number + 1
+        self._number = 1 - self._number
+        folder = "%s%d" % (self._writer, self._number)
         rest = [text[at : at + _LENGTH] for at in range(_LENGTH - 200, len(text), _LENGTH)]
         for at, piece in enumerate(rest):
-            self._patiently(lambda at=at, piece=piece: self._api.put(PIECE % (number % 2, at), piece, ttl=WEEK))
-        head = json.dumps({"number": number % 2, "pieces": len(rest), "text": text[: _LENGTH - 200]})
-        self._write_head(head)
-        self._number, self._text, self._written = number % 2, text, time.monotonic()
+            self._patiently(lambda at=at, piece=piece: self._api.put(PIECE % (folder, at), piece, ttl=WEEK))
+        self._write_head(json.dumps({"folder": folder, "pieces": len(rest), "text": text[: _LENGTH - 200]}))
+        self._text, self._written = text, time.monotonic()
+        for key in self._earlier:
+            self._patiently(lambda key=key: self._api.delete(key))
+        self._earlier = []
 
     def _write_head(self, head):
         body = {"value": head, "ttl": WEEK, "expect": self._revision}

@@ -17,6 +17,8 @@ TRAINING, CHECK = "elastic-training", "network-check"
 """The names of the rendezvous."""
 MOST_KEYS, MOST_VALUE = 4096, 1 << 16
 """How many keys the store of the agents has, and the bytes of a value."""
+MOST_BYTES = 4 << 20
+"""Of all values together: each change writes the whole state."""
 MOST_NAMES = 1024
 """Datasets, barriers, versions, addresses: of each kind so many."""
 _ROUND = re.compile(r"torch\.rendezvous\.([a-z-]+)\.(\d+)\.")
@@ -73,6 +75,8 @@ class State:
             or (isinstance(value, bytes) and len(value) > MOST_VALUE)
             or len(key) > 1024
         ):
+            return False
+        if sum(len(each) for each in self.values.values() if isinstance(each, bytes)) > MOST_BYTES:
             return False
         self.values[key] = value
         self.changed = True
