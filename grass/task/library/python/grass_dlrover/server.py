@@ -45,6 +45,7 @@ class _Connection:
         self.peer, self.seen = peer, now
         self.data, self.out = b"", b""
         self.ends = False
+        self.events = select.EPOLLIN
 
 
 class Server:
@@ -52,11 +53,12 @@ class Server:
 
     def __init__(self, listener, uid, answer, say):
         self._listener, self._uid, self._answer, self._say = listener, uid.encode(), answer, say
-        self._connections = {}
+        self.connections = {}
         self._poll = select.epoll()
         listener.setblocking(False)
         self._poll.register(listener.fileno(), select.EPOLLIN)
         self._swept = 0.0
+        self.idle_seconds = IDLE_SECONDS
 
     def turn(self, seconds):
         """Serve what comes within ``seconds``, once."""
@@ -66,10 +68,18 @@ class Server:
             else:
                 self._serve(descriptor, events)
         now = time.monotonic()
-        if now - self._swept > IDLE_SECONDS / 4:
+        if now - self._swept > self.idle_seconds / 4:
             self._swept = now
-            for descriptor in [each for each, found in self._connections.items() if now - found.seen > IDLE_SECONDS]:
+            for descriptor in [
+                each for each, found in self.connections.items() if now - found.seen > self.idle_seconds
+            ]:
                 self._end(descriptor)
+
+    def close(self):
+        for descriptor in list(self.connections):
+            self._end(descriptor)
+        self._poll.close()
+        self._listener.close()
 
     def _accept(self):
         for _ in range(_AT_ONCE):
@@ -77,15 +87,15 @@ class Server:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            if len(self._connections) >= MOST_CONNECTIONS:
+            if len(self.connections) >= MOST_CONNECTIONS:
                 peer.close()
                 continue
             peer.setblocking(False)
-            self._connections[peer.fileno()] = _Connection(peer, time.monotonic())
+            self.connections[peer.fileno()] = _Connection(peer, time.monotonic())
             self._poll.register(peer.fileno(), select.EPOLLIN)
 
     def _serve(self, descriptor, events):
-        connection = self._connections.get(descriptor)
+        connection = self.connections.get(descriptor)
         if connection is None:
             return
         try:
@@ -111,12 +121,14 @@ class Server:
         if connection.out:
             with contextlib.suppress(BlockingIOError):
                 connection.out = connection.out[connection.peer.send(connection.out) :]
-        if connection.out:
-            self._poll.modify(descriptor, select.EPOLLIN | select.EPOLLOUT)
-        elif connection.ends:
+        if connection.ends and not connection.out:
             self._end(descriptor)
-        else:
-            self._poll.modify(descriptor, select.EPOLLIN) if connection.data else None
+            return
+        # a connection with an answer that is not taken is not read: its next request waits
+        events = select.EPOLLOUT if connection.out else select.EPOLLIN
+        if events != connection.events:
+            connection.events = events
+            self._poll.modify(descriptor, events)
 
     def _take(self, connection):
         """Answer the next whole request. Return whether there was one."""
@@ -164,7 +176,7 @@ class Server:
         return head.split(b" ", 2)[1].decode("latin-1"), data[end + 4 : end + 4 + size]
 
     def _end(self, descriptor):
-        connection = self._connections.pop(descriptor, None)
+        connection = self.connections.pop(descriptor, None)
         if connection is not None:
             self._poll.unregister(descriptor)
             connection.peer.close()
