@@ -25,7 +25,8 @@ def render(seat: Seat) -> Rendered:
     files = files_folder(seat.folder, seat.component)
     library = library_folder(seat.folder) + "/python"
     if dlrover_role(seat.framework, seat.component) == DLROVER_MASTER:
-        env = {"GRASS_DLROVER_MEMBERS": f"{files}/{MEMBERS}", "PYTHONPATH": library}
+        address = "" if seat.own_network else seat.address
+        env = {"GRASS_DLROVER_MEMBERS": f"{files}/{MEMBERS}", "GRASS_DLROVER_ADDRESS": address, "PYTHONPATH": library}
         return Rendered(env, {MEMBERS: encode(_groups(seat))})
     membership = seat.membership
     least, most = (membership.min, membership.max) if membership.members else (1, 1)

@@ -125,3 +125,9 @@ def test_a_connection_that_says_nothing_is_closed(running: Running) -> None:
         client.settimeout(10)
         assert client.recv(1) == b""
     wait_until(lambda: not running.server.connections, what="no connection")
+
+
+def test_the_master_listens_at_its_address_alone_if_it_has_one() -> None:
+    with server.listen(0, "127.0.0.1") as own, server.listen(0, "192.0.2.1") as foreign, server.listen(0, "::1") as six:
+        assert own.getsockname()[0] == "127.0.0.1" and six.getsockname()[0] == "::1"
+        assert foreign.getsockname()[0] in ("::", "0.0.0.0"), "of a machine that others reach by another address"

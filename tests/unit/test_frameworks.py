@@ -278,6 +278,7 @@ def test_the_master_of_dlrover_knows_the_members_by_kind_in_order_of_rank() -> N
     groups = json.loads(made.files["members.json"])
     assert groups["worker"] == {"members": [[1, 1, "10.0.0.1"], [0, 1, "10.0.0.2"]], "desired": 2, "min": 1}
     assert list(groups) == ["worker", "ps"]
+    assert made.env["GRASS_DLROVER_ADDRESS"] == "10.0.0.9"
     assert made.env["PYTHONPATH"] == "/jobs/train-1/library/python"
 
 

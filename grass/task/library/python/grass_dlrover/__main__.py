@@ -59,7 +59,8 @@ def main():
     kept = keeper.read()
     answers = Answers(State(kept), keeper.write, say)
     port = int(os.environ.get("GRASS_PORT_DLROVER", "0"))
-    server = Server(listen(port), job_uid(api, uuid.uuid4().hex), answers.of, say)
+    listener = listen(port, os.environ.get("GRASS_DLROVER_ADDRESS", ""))
+    server = Server(listener, job_uid(api, uuid.uuid4().hex), answers.of, say)
     say("master for DLRover %s on port %d, %s" % (VERSION, port, "continued" if kept else "new"))
     looked = -TURN
     while True:

@@ -182,7 +182,11 @@ class Server:
             connection.peer.close()
 
 
-def listen(port):
-    """Return a socket on all addresses."""
+def listen(port, address=""):
+    """Return a socket at an address of this machine; on all of them if it has no such address, or none is given."""
+    with contextlib.suppress(OSError):
+        if address:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            return socket.create_server((address, port), family=family, backlog=1024)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=family == socket.AF_INET6)
