@@ -24,6 +24,7 @@ from tests.support.waiting import wait_until
 
 TRAIN = Path(__file__).parents[1] / "support" / "elastic_train.py"
 CALLS = str(TRAIN.with_name("dlrover_client.py"))
+SERVERS = str(TRAIN.with_name("dlrover_servers.py"))
 MASTER = "dlrover-master"
 CLIENT = (
     "import os, time; print('at', os.environ['DLROVER_MASTER_ADDR'], os.environ['JOB_UID'], flush=True); time.sleep(99)"
@@ -134,7 +135,28 @@ def test_another_version_of_dlrover_is_named(client: Client, tmp_path: Path) -> 
     assert "started" not in said
 
 
-@pytest.mark.nightly  # the test above shows in every run that a killed master loses nothing
+@pytest.mark.nightly  # test_each_message_of_the_stock_client_is_answered runs its client in every run
+def test_the_roles_of_an_elastic_job_find_each_other_and_share_the_data(client: Client) -> None:
+    path = f"{dlrover_folder()}/bin:/usr/local/bin:/usr/bin:/bin"
+    container = {"name": "main", "command": ["python3", SERVERS], "env": [{"name": "PATH", "value": path}]}
+    pod = {"spec": {"containers": [{**container, "resources": {"limits": {"cpu": "100m"}}}]}}
+    counts = {"ps": 2, "chief": 1, "worker": 2}
+    roles = {role: {"replicas": count, "template": pod} for role, count in counts.items()}
+    job = client.start(
+        {
+            "apiVersion": "elastic.iml.github.io/v1alpha1",
+            "kind": "ElasticJob",
+            "metadata": {"name": "servers"},
+            "spec": {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": roles},
+        }
+    ).id
+    assert client.wait(job, 50.0).state == "SUCCEEDED", text(client, job)[-4000:]
+    said = re.findall(r"(\w+) (\d) of \['chief', 'ps', 'worker'\] did \[(.*)\]", text(client, job))
+    assert sorted((role, rank) for role, rank, _ in said) == [("chief", "0"), ("worker", "0"), ("worker", "1")]
+    assert sorted(int(each) for _, _, done in said for each in done.split(", ") if each) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.nightly  # the first test shows in every run that a killed master loses nothing
 @pytest.mark.timeout(600)
 def test_stock_agents_check_nodes_and_train_through_kills_and_changes_of_size(client: Client, tmp_path: Path) -> None:
     stop, sizes = tmp_path / "stop", re.compile(r"goes on size=(\d)")
