@@ -158,7 +158,9 @@ def test_the_roles_of_an_elastic_job_find_each_other_and_share_the_data(client: 
 
 @pytest.mark.nightly  # the first test shows in every run that a killed master loses nothing
 @pytest.mark.timeout(600)
-def test_stock_agents_check_nodes_and_train_through_kills_and_changes_of_size(client: Client, tmp_path: Path) -> None:
+def test_stock_agents_check_nodes_and_train_through_kills_and_changes_of_size(
+    cluster: LocalCluster, client: Client, tmp_path: Path
+) -> None:
     stop, sizes = tmp_path / "stop", re.compile(r"goes on size=(\d)")
     env = {"PATH": f"{dlrover_folder()}/bin:/usr/local/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
     command = f"dlrover-run --network-check --monitor-interval 0.2 {TRAIN} {tmp_path / 'checkpoint'} {stop}"
@@ -182,6 +184,11 @@ def test_stock_agents_check_nodes_and_train_through_kills_and_changes_of_size(cl
     goes_on(3, "after a scale-out")
     client.scale(job, "worker", 2)
     goes_on(2, "after a scale-in")
+    for daemon in ("master-agent", "node-agent"):
+        cluster.restart(daemon)
+    steps = len(list(tmp_path.glob("checkpoint.*")))
+    wait_until(lambda: len(list(tmp_path.glob("checkpoint.*"))) > steps + 20, 60, "more steps")
+    assert len(sizes.findall(text(client, job))) == seen[0], "nobody started again"
     stop.touch()
     assert client.wait(job, 120.0).state == "SUCCEEDED"
     assert "node check: rank 0 passed" in text(client, job, f"{MASTER}.0")

@@ -79,14 +79,16 @@ def _splice(near, far):
             others[each].sendall(data)
 
 
-def stock_command(program, arguments, path):
-    """Return (command, its Python) of the stock program. ``program``: empty: the command is in ``arguments``."""
+def stock_command(program, arguments, path, own):
+    """Return (command, its Python) of the stock program. ``program``: empty: the command is in ``arguments``.
+
+    ``own``: the program of Grass of the same name. In a container it is where pip puts the stock one.
+    """
     if not program:
         return list(arguments), None
-    own = pathlib.Path(sys.argv[0]).resolve()
     for folder in path.split(os.pathsep):
         found = pathlib.Path(folder or ".", program)
-        if os.access(found, os.X_OK) and found.is_file() and not _same(found, own):
+        if os.access(found, os.X_OK) and found.is_file() and not _same(found, pathlib.Path(own)):
             with found.open("rb") as file:
                 first = file.readline(4096)
             if first.startswith(b"#!"):
@@ -96,7 +98,7 @@ def stock_command(program, arguments, path):
 
 
 def _same(found, own):
-    return found.resolve() == own or found.read_bytes() == own.read_bytes()
+    return found.resolve() == own.resolve() or found.read_bytes() == own.read_bytes()
 
 
 def wrong_version(python):
@@ -116,7 +118,7 @@ def wrong_version(python):
 
 def run(program, arguments):
     """Run the command, and return its exit code."""
-    command, python = stock_command(program, arguments, os.environ.get("PATH", os.defpath))
+    command, python = stock_command(program, arguments, os.environ.get("PATH", os.defpath), sys.argv[0])
     if python is not None:
         wrong = wrong_version(python)
         if wrong is not None:
