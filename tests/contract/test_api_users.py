@@ -280,6 +280,22 @@ def test_bad_input_changes_nothing(world: ApiWorld, root: Client) -> None:
     assert root.users() == before
 
 
+def test_after_a_restart_of_the_api_only_administrators_rule_and_the_last_one_stays(
+    world: ApiWorld, root: Client
+) -> None:
+    root.set_user_role("ann", "admin")
+    root.set_user_role("ann", "user")  # what ann was, she is no more
+    world.stop()
+    world.serve()
+    for change in (root.disable_user, root.remove_user):
+        with pytest.raises(ConflictError, match="last active administrator"):
+            change("root")
+    with pytest.raises(ConflictError, match="last active administrator"):
+        root.set_user_role("root", "user")
+    with pytest.raises(NotAllowedError):
+        world.client("ann").disable_user("root")
+
+
 def test_join_tokens_are_listed_and_revoked_without_their_secrets(world: ApiWorld, root: Client) -> None:
     made = root.join_token("n7", uses=1)
     [row] = root.join_tokens()

@@ -117,6 +117,24 @@ def test_renewed_files_are_used_without_a_restart_and_wrong_ones_are_not(
         assert ask(server, authority, token="right") == 200
 
 
+def test_the_page_is_as_closed_after_damaged_files_and_a_restart(
+    authority: Authority, listen: MetricsListen, tmp_path: Path
+) -> None:
+    stranger = Authority(tmp_path, "foreign").issue("stranger")
+    clients = Path(listen.clients or "")
+    whole = clients.read_bytes()
+    with serving(listen):
+        clients.write_text("nonsense")
+    with serving(listen) as server:
+        wait_until(lambda: server.trouble)
+        assert server.port == 0, "it does not serve without the authority of its clients"
+        clients.write_bytes(whole)
+        assert ask(server, authority, token="wrong") == ask(server, authority) == 401
+        with pytest.raises(OSError):
+            ask(server, authority, own=stranger)
+        assert ask(server, authority, own=authority.issue("prometheus")) == 200
+
+
 def test_a_server_whose_files_come_late_starts_then(authority: Authority, listen: MetricsListen) -> None:
     key = Path(listen.key).read_bytes()
     Path(listen.key).unlink()
