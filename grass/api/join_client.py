@@ -10,7 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from grass.api.envelope import KEY_BYTES
 from grass.api.http_connection import OpenSocket
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Jwk, Profile
+from grass.api.notice import MOVED
 from grass.api.pod_tunnel import PodTunnel, PodWay, tunnel_of
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
@@ -141,7 +142,13 @@ def master_key(url: str, thumbprint: str, open_socket: OpenSocket | None = None)
     return key
 
 
-def _fetch(url: str, path: str, open_socket: OpenSocket | None) -> bytes:
+def ask_notice(url: str) -> str:
+    """Return the notice that a master, or one that was replaced, has at ``url``. It is not proven yet. Raises
+    UnreachableError."""
+    return _fetch(url, "/v1/notice", None, (200, MOVED)).decode("ascii", "replace")
+
+
+def _fetch(url: str, path: str, open_socket: OpenSocket | None, accepted: Sequence[int] = (200,)) -> bytes:
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_KEY_SECONDS)
     if open_socket is not None:
@@ -158,7 +165,7 @@ def _fetch(url: str, path: str, open_socket: OpenSocket | None) -> bytes:
         ) from error
     finally:
         connection.close()
-    if response.status != 200:
+    if response.status not in accepted:
         raise UnreachableError(f"{url}: the server there is not a master of Grass (HTTP status {response.status})")
     return text
 
@@ -174,6 +181,9 @@ class _UnsignedTransport(Transport):
         new_id = request_id()
         reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
         return Sealed(seal_unsigned_request(self._claims(method, target, new_id), body, reply, self._master), reply)
+
+    def _follow(self, text: str) -> None:
+        raise UnreachableError(self._text("is not the master any more; use a new token, or `grass node follow`"))
 
     def _refuse(self, status: int) -> NoReturn:
         if status == 401:

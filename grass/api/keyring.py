@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KEY_BITS = 3072
 OTHER = "other_profile.json"
 """The profile with which the API is reached at the standby, or where it was before a failover."""
+_NUMBER = "notice.json"
 Jwk = dict[str, Any]  # Any: JSON whose form is RFC 7517's; joserfc checks it
 
 
@@ -123,6 +124,22 @@ def exchange(client_dir: Path, found: Profile) -> None:
     """Note that the API was found there."""
     save_other(client_dir, load_profile(client_dir))
     write_private(client_dir / "profile.json", json.dumps(asdict(found), indent=2) + "\n")
+
+
+def save_number(client_dir: Path, number: tuple[int, int]) -> None:
+    """Note the number of the last notice that was followed. An older one is not followed any more."""
+    write_private(client_dir / _NUMBER, json.dumps(number) + "\n")
+
+
+def load_number(client_dir: Path) -> tuple[int, int] | None:
+    """Return what ``save_number`` noted. Raises InputError if it is damaged."""
+    try:
+        text = (client_dir / _NUMBER).read_text()
+    except OSError:
+        return None
+    with _damaged(client_dir / _NUMBER):
+        term, moves = json.loads(text)
+        return int(term), int(moves)
 
 
 def load_master_key(master_dir: Path) -> RSAKey:

@@ -30,6 +30,12 @@ class NodeCalls(Requests):
 
         return self._get(path_of("nodes", name), NODE)
 
+    def notice(self) -> str:
+        """Return where the master is, signed: for `grass node follow` on a machine that looks for it elsewhere."""
+        from grass.wire.views import NOTICE_VIEW
+
+        return self._get("/v1/cluster/notice", NOTICE_VIEW).notice
+
     def cordon(self, node: str) -> NodeAccepted:
         """Let a node take no new tasks. Raises NotFoundError.
 

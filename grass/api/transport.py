@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -20,7 +20,8 @@ from grass.api.cluster_version import OWN, ClusterVersion
 from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
-from grass.api.keyring import exchange, load_other, note_other_url
+from grass.api.keyring import exchange, load_number, load_other, note_other_url, save_number
+from grass.api.notice import MOVED
 from grass.api.patience import TIMEOUT, Patience
 from grass.api.plain import plain_scalar
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
     from grass.wire.codec import Form
+    from grass.wire.notice import Notice
 
 _MOST_OF_A_LINE = 8000
 """Characters of a request without content. The server accepts lines of 8190."""
@@ -56,6 +58,8 @@ _UPLOAD = 128 * 1024
 _SILENT = 1.0
 """Seconds that a stream waits for a server before it says so."""
 JOSE = "application/jose"
+_MOST_MOVES = 4
+"""Old masters that one call follows, one after the other."""
 _NO_SUCH_CALL = (404, 405)
 _COMPLETE = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
 """Answers of a cluster that say everything."""
@@ -76,6 +80,13 @@ class _SessionEndedError(Exception):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+
+
+class _MovedError(Exception):
+    """The server is that of an old master. ``notice``: of the new one, not proven yet."""
+
+    def __init__(self, notice: str) -> None:
+        self.notice = notice
 
 
 class _StaleError(Exception):
@@ -126,9 +137,11 @@ class Transport:
         self._first: tuple[Profile, Tunnel | PodTunnel | None] | None = None
         """Where the API was not, while the standby is tried."""
         self._found_other = False
+        self._notice: Notice | None = None
+        """What led to the address that is tried."""
         self.on_away: Callable[[str], object] | None = None
-        """Called with a message once per stream that waits for a server to come back, and when an older cluster does
-        less than it was asked."""
+        """Called with a message once per stream that waits for a server to come back, when the cluster has moved, and
+        when an older cluster does less than it was asked."""
 
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
         """Return the reply's body. Raises the server's error, or UnreachableError.
@@ -202,7 +215,7 @@ class Transport:
         reported = False
         while True:
             try:
-                return self._noting_where(attempt_once)
+                return self._noting_where(lambda: self._following(attempt_once, patience))
             except (MasterAwayError, CertificateError):
                 raise  # the API itself has waited for the master-agent; a missing file does not come back by itself
             except _SessionEndedError as ended:
@@ -237,10 +250,38 @@ class Transport:
         patience.again()
         return True
 
+    def _following(self, attempt_once: Callable[[], _T], patience: Patience) -> _T:
+        """Make an attempt, and another one where an old master says that the cluster is. Raises UnreachableError."""
+        for _ in range(_MOST_MOVES):
+            try:
+                return attempt_once()
+            except _MovedError as moved:
+                first = self._notice is None
+                self._follow(moved.notice)
+                if first:
+                    patience.again()
+        raise UnreachableError("one old master leads to the next")
+
+    def _follow(self, text: str) -> None:
+        """Go where a notice leads, if the cluster's key proves it and it is not older than what was followed before."""
+        from grass.api.notice import open_notice
+
+        folder, profile = self._keys.folder, self._profile
+        try:
+            notice = open_notice(text, self._keys.master().thumbprint(), profile.cluster, load_number(folder))
+        except GrassError as error:
+            raise UnreachableError(f"another server answers instead of this cluster: {error}") from error
+        url = notice.urls[0]
+        if profile.tunnel is not None:
+            raise UnreachableError(f"it has moved to {url}, and only SSH leads there: log in again")
+        first = self._first or (profile, self._tunnel)
+        self._go_to(replace(profile, url=url), None)
+        self._first, self._found_other, self._notice = first, True, notice
+
     def _go_to(self, profile: Profile, tunnel: Tunnel | PodTunnel | None) -> None:
         self._close_idle()
         self._profile, self._address, self._tunnel = profile, _address(profile), tunnel
-        self._found_other = False
+        self._found_other, self._notice = False, None
 
     def _noting_where(self, attempt_once: Callable[[], _T]) -> _T:
         """Make an attempt. If the standby's address answered, the API is looked for there first from now on."""
@@ -248,7 +289,11 @@ class Transport:
         if self._found_other:
             with suppress(OSError):
                 exchange(self._keys.folder, self._profile)
-            self._first, self._found_other = None, False
+                if self._notice is not None:
+                    save_number(self._keys.folder, self._notice.number)
+            if self._notice is not None and self.on_away is not None:
+                self.on_away(f"cluster {self._profile.cluster} has moved to {self._profile.url}; noted for later calls")
+            self._first, self._found_other, self._notice = None, False, None
         return answer
 
     def _ask_version(self) -> Speaks | None:
@@ -380,6 +425,8 @@ class Transport:
             raise
         self._release(sent.connection, response)
         if response.content_type != JOSE:
+            if response.status == MOVED:
+                raise _MovedError(text.decode("ascii", "replace"))
             if response.status == 401 and sent.sealed.session is not None:
                 raise _SessionEndedError(sent.sealed.session)
             if response.status in _NO_SUCH_CALL and sent.sealed.session is not None and self._version.speaks():

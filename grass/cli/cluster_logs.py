@@ -15,8 +15,14 @@ from grass.cli.values import NODE, SINCE, Whole
 from grass.model.daemons import SENDING_LOGS
 from grass.wire.daemon_line import DaemonLine
 
+_LAZY = {
+    "move": "grass.cli.cluster_move:move",
+    "failover": "grass.cli.cluster_failover:failover",
+    "notice": "grass.cli.node_follow:notice",
+}
 
-@click.group(cls=Group, lazy={"move": "grass.cli.cluster_move:move", "failover": "grass.cli.cluster_failover:failover"})
+
+@click.group(cls=Group, lazy=_LAZY)
 def cluster() -> None:
     """Inspect the daemons of the cluster, or make another machine its master. For administrators."""
 

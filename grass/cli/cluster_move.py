@@ -43,5 +43,5 @@ def move(
     wire = {"name": name, "url": moved.url, "away": round(moved.away, 1) or None}
     away = f"; it was away for {moved.away:.1f} s" if moved.away else ""
     said = [f"cluster {name} has moved to {moved.url}{away}"]
-    said += ["write the new address into your settings file; other users log in again: `grass user rotate NAME`"]
+    said += ["write the new address into your settings file; the old machine, while it runs, sends other users there"]
     invocation.output.show(Result(wire, lambda _: said, [name]))

@@ -46,7 +46,7 @@ def leave(
     from grass.provision.on_premises import leaving, own_host
 
     output = invocation.output
-    paths = own_host.own_paths(_own_cluster(of)) if rootless else None
+    paths = own_host.own_paths(own_cluster(of)) if rootless else None
     asked: list[bool] = []
 
     def may_go(name: str) -> bool:
@@ -74,7 +74,7 @@ def leave(
     return Exit.OK
 
 
-def _own_cluster(named: str | None) -> str:
+def own_cluster(named: str | None) -> str:
     """Return the cluster that is meant. Raises InputError if none is named, unless this user has one rootless node."""
     from grass.provision.on_premises import own_host
 

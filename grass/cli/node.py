@@ -32,6 +32,7 @@ _LAZY = {
     "stop": "grass.cli.node_power:stop",
     "start": "grass.cli.node_power:start",
     "ssh": "grass.cli.node_ssh:ssh",
+    "follow": "grass.cli.node_follow:follow",
 }
 _TAKEN = 30.0
 """Seconds for the master-agent to accept a ticket; only a faulty cluster needs that long."""

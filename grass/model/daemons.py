@@ -38,6 +38,7 @@ COLLECTOR = Daemon("collector", "master.collector", Side.MASTER)
 SHEPHERD = Daemon("shepherd", "node.runtime.shepherd", Side.NODE, sends_log=False, stop_seconds=20)
 """Depends on nothing, so it sends no log. It gives its tasks up to 10 s to end."""
 MASTER_AGENT = Daemon("master-agent", "master.agent", Side.MASTER)
+MASTER_API = Daemon("master-api-server", "master.api", Side.MASTER)
 NODE_AGENT = Daemon("node-agent", "node.agent", Side.NODE)
 NODE_API = Daemon("node-api-server", "node.api", Side.NODE)
 DAEMONS = (
@@ -45,7 +46,7 @@ DAEMONS = (
     SHEPHERD,
     Daemon("monitor", "master.monitor", Side.MASTER),
     MASTER_AGENT,
-    Daemon("master-api-server", "master.api", Side.MASTER),
+    MASTER_API,
     NODE_AGENT,
     NODE_API,
 )

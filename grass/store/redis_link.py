@@ -204,13 +204,20 @@ def _answer(connection: Any) -> Any:
         return error
 
 
+class RefusedByStoreError(NotAllowedError):
+    """redis does not know this user, or another password of it: a node that was removed, or a master that was
+    replaced."""
+
+    code = "refused-by-store"
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn redis-py's exceptions into those of ``grass.errors``. Other errors of a command pass."""
     try:
         yield
     except AuthenticationError as error:
-        raise NotAllowedError(f"redis refuses this user: {error}") from error
+        raise RefusedByStoreError(f"redis refuses this user: {error}") from error
     except (ConnectionError, TimeoutError, BusyLoadingError) as error:
         raise UnreachableError(f"redis does not answer: {error}") from error
     except ResponseError as error:

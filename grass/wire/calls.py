@@ -388,8 +388,8 @@ class JoinQuestion(Call, frozen=True):
 class Join(Call, frozen=True):
     """Make a machine a node. Unsigned: the join token proves that it may."""
 
-    secret: Annotated[str, Meta(min_length=1)]
-    """Secret of the join token."""
+    secret: str
+    """Secret of the join token. Empty: a node gets its files again, because its master was moved or replaced."""
     join_id: Annotated[str, Meta(pattern=f"^{REQUEST_ID}$")]
     """Chosen by the machine. Sent again with the same, nothing is used twice."""
     password: Annotated[str, Meta(min_length=1)]

@@ -100,6 +100,10 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     secrets: NodeSecrets | UnsetType = UNSET
     share: ShareServer | UnsetType | None = UNSET
     """Where the share is and how to mount it; None: there is none."""
+    number: tuple[int, int] | UnsetType = UNSET
+    """Number of the master's notice (``grass.wire.notice``)."""
+    standby: tuple[str, ...] | UnsetType = UNSET
+    """URLs at which the API would be after a failover."""
     already: bool | UnsetType = UNSET
     """Whether this machine was a node before, and only gets its files again. Its tasks may run."""
 

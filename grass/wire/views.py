@@ -39,6 +39,12 @@ class SessionView(msgspec.Struct, frozen=True):
     """URL at which the API would be after a failover; empty: there is no standby."""
 
 
+class NoticeView(msgspec.Struct, frozen=True):
+    """Where the master is, signed by it (``grass.api.notice``)."""
+
+    notice: str
+
+
 class PlanEviction(msgspec.Struct, frozen=True):
     """A job whose tasks would be stopped for the planned one."""
 
@@ -99,3 +105,4 @@ class SchedulesView(msgspec.Struct, frozen=True):
 PLAN: Form[PlanView] = Form(PlanView)
 SCHEDULE: Form[ScheduleView] = Form(ScheduleView)
 SCHEDULES: Form[SchedulesView] = Form(SchedulesView)
+NOTICE_VIEW: Form[NoticeView] = Form(NoticeView)

@@ -21,6 +21,8 @@ from master.api.direct_calls import Application
 from master.api.feed import Feed
 from master.api.large_logs import LargeLogs
 from master.api.latencies import Latencies
+from master.api.notices import Notices
+from master.api.notices import add_route as add_notice
 from master.api.pace import Pace
 from master.api.queue_desk import Desk
 from master.api.registry import add_calls
@@ -35,19 +37,20 @@ def create_app(
     *,
     wall: Callable[[], float] = clock.wall,
     waits: WaitLimits = DEFAULT_WAIT_LIMITS,
-) -> Flask:
+) -> Application:
     """Make the application. Raises NotFoundError if the master has no key. Call ``close_app`` when done with it."""
     authenticator = Authenticator(config.master_dir, store, wall())
     feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting, waits.waiting_of_user)
     turns = Turns(waits.answered_of_user)
     desk = Desk(store, lambda: Secrets.load(config.home).node_token, wall, waits.poll)
-    logs = LargeLogs(config)
-    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), logs, desk, wall, waits)
+    logs, notices = LargeLogs(config), Notices(config, authenticator)
+    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), logs, desk, notices, wall, waits)
     app = Application()
     app.extensions["grass"] = api
     add_calls(app, api)
     join_downloads.add_routes(app, api)
     metrics.add_route(app, api)
+    add_notice(app, notices)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
     app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
     return app

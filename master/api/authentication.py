@@ -16,6 +16,7 @@ from joserfc.jwk import RSAKey
 
 from grass.api.envelope import EnvelopeError
 from grass.api.keyring import load_master_key
+from grass.api.notice import sign
 from grass.api.sealing import ReplyKey, open_call, session_of
 from grass.api.signing import Claims, OpenedRequest, open_request, open_unsigned_request
 from grass.api.user_files import User, load_users
@@ -24,6 +25,7 @@ from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
 from grass.system.clock import steady
 from grass.system.clock import wall as read_wall
+from grass.wire.notice import Notice
 from master.api.freshness import Freshness
 from master.api.open_sessions import OpenSessions
 
@@ -164,6 +166,9 @@ class Authenticator:
 
     def _same_rights(self, before: User, now: User | None) -> bool:
         return now is not None and (now.name, now.role, now.disabled) == (before.name, before.role, before.disabled)
+
+    def sign_notice(self, notice: Notice) -> str:
+        return sign(notice, self._key)
 
     @property
     def time(self) -> float:

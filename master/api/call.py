@@ -37,6 +37,7 @@ from grass.errors import (
 from grass.model.event_kind import EventKind
 from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
+from grass.store.redis_link import RefusedByStoreError
 from grass.wire import calls
 from grass.wire.codec import Form, packed
 from grass.wire.error_views import ErrorBody, ErrorView, ProblemView
@@ -47,6 +48,7 @@ from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
 from master.api.large_logs import LargeLogs, advice
 from master.api.latencies import Latencies
+from master.api.notices import Notices
 from master.api.pace import Pace
 from master.api.query import Query, parse_query
 from master.api.queue_desk import Desk
@@ -95,6 +97,7 @@ class Api:
     latencies: Latencies
     large_logs: LargeLogs
     desk: Desk
+    notices: Notices
     wall: Callable[[], float]
     waits: WaitLimits
 
@@ -235,6 +238,8 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str], reques
             return _sealed(reply_key, reply.status, reply.body)
     except (EnvelopeError, ReplayedError):
         return _refusal()
+    except RefusedByStoreError as error:  # this master was replaced: its clients try the other address that they know
+        raise UnreachableError(str(error)) from error
     except StaleRequestError as error:
         return _sealed(
             reply_key, error.http_status, ErrorView(structs.replace(_error_body(error), now=api.authenticator.time))
@@ -349,7 +354,7 @@ def _lines(piece: msgspec.Struct, last: bool, pieces: _Stream, key: ReplyKey) ->
                 return
             try:
                 piece, last = _next(pieces)
-            except UnreachableError:
+            except (UnreachableError, RefusedByStoreError):
                 return  # end without a last object: the client reconnects and continues
             except GrassError as error:
                 piece, last = ErrorView(_error_body(error)), True

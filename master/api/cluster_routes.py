@@ -74,6 +74,13 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         calls.SessionRequest,
         access=Access.SIGNED,
     ),
+    Route(
+        "cluster.notice",
+        "GET /v1/cluster/notice",
+        READ,
+        "Return where the master is, signed: for a machine that looks for it elsewhere",
+        views.NoticeView,
+    ),
     Route("queues.list", "GET /v1/queues", READ, "List work queues", queue_api.QueuesView),
     Route("queues.show", "GET /v1/queues/{queue}", READ, "Show one work queue and its items", queue_api.QueueView),
     Route(

@@ -14,6 +14,7 @@ from werkzeug.exceptions import HTTPException, InternalServerError
 from werkzeug.wrappers import Request
 
 from grass.errors import UnreachableError
+from master.api.fenced import signpost
 from master.api.registry import SealedRoute
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ class Application(Flask):
     def __init__(self) -> None:
         super().__init__("master.api", static_folder=None)
         self.url_map.merge_slashes = False
+        self.moved = ""
+        """Set: the notice of the master that replaced this one. It answers all requests."""
         self._urls = self.url_map.bind("")
         self.register_error_handler(HTTPException, unknown)
         self.register_error_handler(UnreachableError, away)
 
     def wsgi_app(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if self.moved:
+            return signpost(self.moved)(environ, start_response)
         view, path = self._find(environ)
         if view is None:
             return super().wsgi_app(environ, start_response)

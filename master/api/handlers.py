@@ -22,6 +22,7 @@ from master.api import (
     joins,
     node_checks,
     nodes,
+    notices,
     operations,
     plan,
     queues,
@@ -38,6 +39,7 @@ from master.api.call import Handler
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
         "session.open": session.open_session,
+        "cluster.notice": notices.show_notice,
         "jobs.list": job_list.list_jobs,
         "jobs.start": jobs.start_job,
         "jobs.plan": plan.plan_job,

@@ -129,6 +129,7 @@ def _terms_of(call: Call, request: enrolment.JoinRequest) -> JoinedView:
         bundle=bundle.digest if bundle else "",
         kinds=tuple(bundle.nodes) if bundle else (),
         isolate=config.master.node_policy.isolate,
+        number=call.api.notices.number(),
     )
 
 
@@ -139,24 +140,31 @@ def join(call: Call) -> Reply:
     check_name(request.name)
     api, now = call.api, call.api.wall()
     digest = secret_digest(request.secret)
-    token = api.store.join_tokens.check(digest, request.join_id, request.name, now)
+    already = _is_node_already(record := api.store.node(request.name), request)
+    by = ""
+    if not request.secret and not (already and _may_follow(record)):
+        raise NotAllowedError(f"node {request.name}: no such node is known here; a machine needs a join token")
+    if request.secret:
+        token = api.store.join_tokens.check(digest, request.join_id, request.name, now)
+        by = token.by
+        _check_version(request)
+        if token.taken.get(request.join_id) != request.name:
+            _check_free(api, request)
     _check_version(request)
-    if token.taken.get(request.join_id) != request.name:
-        _check_free(api, request)
     enrolment.check_address(api.config, request)
     bundle = find_bundle()
     if request.check:
         return Reply(_terms_of(call, request))
-    already = _is_node_already(api.store.node(request.name), request)
     if not already:
         offer = enrolment.node_offer(request)
-        ticket = JoinNode(request.name, secret_digest(request.password), token.by, offer, address=call.address)
+        ticket = JoinNode(request.name, secret_digest(request.password), by, offer, address=call.address)
         api.store.join_tokens.use(digest, request.join_id, ticket, now)
         _wait_until_known(api, request)
         api.store.join_tokens.joined(request.join_id, request.name)
     secrets = Secrets.load(api.config.home)
     files = enrolment.node_files(api.config, secrets, request, now, bundle.digest if bundle else "")
-    return Reply(replace(files, already=already), 201)
+    standby = (api.config.standby.url,) if api.config.standby is not None else ()
+    return Reply(replace(files, already=already, number=api.notices.number(), standby=standby), 201)
 
 
 def show_join(call: Call, node: str) -> NodeWaited:
@@ -239,6 +247,12 @@ def _is_node_already(record: NodeRecord | None, request: enrolment.JoinRequest) 
     if record is None or record.state in (NodeState.LEFT, NodeState.JOINING):
         return False
     return _made_for(record, request)
+
+
+def _may_follow(record: NodeRecord | None) -> bool:
+    """Return whether a node that comes without a token gets its files again: its master was moved or replaced. It has
+    all secrets that it gets. One in quarantine may be stolen, and needs a token."""
+    return record is not None and record.state is not NodeState.QUARANTINED
 
 
 def _made_for(record: NodeRecord, request: enrolment.JoinRequest) -> bool:

@@ -37,6 +37,9 @@ def document() -> Schema:
     paths["/v1/join.py"] = {
         "get": _open("joinScript", "The join script, which makes a machine a node", _FILE, "text/x-python")
     }
+    paths["/v1/notice"] = {
+        "get": _open("notice", "Where the master is, signed with its key", _FILE, "application/grass-notice")
+    }
     bundle = _open("bundle", "The bundle for joining machines: a tar of wheels", _FILE, "application/x-tar")
     bundle["parameters"] = [{"name": "digest", "in": "path", "required": True, "schema": {"type": "string"}}]
     paths["/v1/bundle/{digest}"] = {"get": bundle}

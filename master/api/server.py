@@ -5,8 +5,10 @@ Used by ``__main__``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
@@ -23,9 +25,12 @@ from grass.serving.worker import STOP_SECONDS, FrontWorker, apply_settings, die_
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from grass.store.redis_link import RefusedByStoreError
+from grass.supervision.moved import moved_to
 from master.api import metrics
 from master.api.app import api_of, create_app
 from master.api.daemon_ends import watch_daemon_ends
+from master.api.fenced import signpost, watch_fence
 
 LIMITS = Limits(body=MAX_REQUEST)
 
@@ -53,16 +58,19 @@ class Server(BaseApplication):  # type: ignore[misc]
         }
         apply_settings(self.cfg, settings)
 
-    def load(self) -> Flask:
+    def load(self) -> Callable[..., Any]:
         """Make the application. Called in the worker, because connections and threads do not survive a fork."""
+        if notice := moved_to(Path(self._config.home)):
+            return signpost(notice)
         start_master_log(self._config, "master-api-server")
         secrets = Secrets.load(self._config.home)
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
-        with suppress(UnreachableError):  # a server that starts while the store is away cannot write its event
+        with suppress(UnreachableError, RefusedByStoreError):  # the store is away, or another machine is the master
             store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
         watch_daemon_ends(Path(self._config.home), store)
         app = create_app(self._config, store)
         api_of(app).desk.start()
+        watch_fence(app, api_of(app))
         tls = metrics.tls_server(api_of(app))
         if tls is not None:
             tls.start()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from msgspec import structs
+from msgspec import UNSET, structs
 from werkzeug.serving import make_server
 
 import grass
@@ -49,6 +49,7 @@ from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.own_host import OwnHost
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call
+from grass.supervision.moved import count_move
 from grass.system import clock
 from grass.tls_files import TlsFiles
 from grass.wire import join_views, node_views
@@ -260,6 +261,42 @@ def test_a_join_whose_reply_was_lost_may_be_repeated(world: ApiWorld) -> None:
     assert again.secrets == first.secrets
 
 
+def test_a_node_gets_its_files_again_without_a_token_and_nobody_else_does(world: ApiWorld) -> None:
+    token = world.client("root").join_token().token
+    with Agent(world):
+        join_client(token).join(wish(token))
+    client = join_client(token)
+    put_node(world, "n1", state="SILENT", digest=secret_digest("pw"))
+    reply = client.join(wish(token, secret=""))
+    assert reply.already is True and reply.number == (0, 0) and reply.secrets is not UNSET
+    count_move(world.config.master_dir)
+    assert client.join(wish(token, secret="", check=True)).number == (0, 1)
+    for changed in ({"password": "guess"}, {"name": "n2"}):
+        with pytest.raises(NotAllowedError, match="a machine needs a join token"):
+            client.join(wish(token, secret="", **changed))
+    for state in ("QUARANTINED", "LEFT", "JOINING"):
+        put_node(world, "n1", state=state, digest=secret_digest("pw"))
+        with pytest.raises(NotAllowedError, match="a machine needs a join token"):
+            client.join(wish(token, secret=""))
+
+
+def test_no_token_is_good_again_after_a_restart_of_the_api(world: ApiWorld) -> None:
+    root = world.client("root")
+    used, expired = root.join_token().token, root.join_token(expires=0.001).token
+    with Agent(world):
+        join_client(used).join(wish(used))
+    revoked = root.join_token().token
+    root.revoke_join_token(next(row.id for row in root.join_tokens() if row.state == "valid"))
+    world.stop()
+    world.serve()
+    for token in (used, expired, revoked):
+        with pytest.raises(ConflictError, match=r"used up|expired|revoked"):
+            join_client(token).join(wish(token, "n2", join_id="cd" * 8))
+    foreign = Invitation((f"http://127.0.0.1:{world.port}",), public_jwk("ann")["kid"], "s").token()
+    with pytest.raises(NotAllowedError, match="for another master"):
+        join_client(foreign)
+
+
 def test_an_expired_token_is_refused(world: ApiWorld) -> None:
     token = world.client("root").join_token(expires=0.001).token
     with pytest.raises(ConflictError, match="expired"):
@@ -362,7 +399,6 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     ("wrong", "said"),
     [
         ({"join_id": "not hexadecimal"}, "join_id"),
-        ({"secret": ""}, "secret"),
         ({"facts": {"address": "10.0.0.9", "api_port": 0, "version": "1"}}, r"facts\.api_port"),
         ({"facts": {"address": "10.0.0.9", "api_port": True, "version": "1"}}, r"facts\.api_port"),
         ({"facts": {"api_port": 1, "version": "1"}}, "address"),

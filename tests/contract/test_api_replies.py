@@ -167,7 +167,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     put_usage(world, job_id)
     client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
     client.task_usage("j", "w.0", since=5.0), client.results("j")
-    client.nodes(), client.node("n1"), client.status(), client.stop("j", grace=1.5)
+    client.nodes(), client.node("n1"), client.notice(), client.status(), client.stop("j", grace=1.5)
     folder = world.config.logs_dir / job_id
     folder.mkdir(parents=True)
     (folder / "w.0.jsonl").write_text('{"attempt":1,"stream":"stdout","offset":0,"time":1.0,"text":"hello\\n"}\n')

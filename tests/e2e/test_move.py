@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,11 @@ def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
         made.grass("delete", made.name, "--force")
         for host in ("master", "n1", "n2"):
             lab.reset(host)  # the old master is none that `delete` knows
+
+
+def signpost(lab: SessionLab, host: str) -> bool:
+    """Return whether an old master does nothing but send clients to the new one."""
+    return units(lab, host) == ["grass-master-api-server@e2e.service"]
 
 
 def move(cluster: Cluster, to: str, *options: str) -> tuple[int, str]:
@@ -64,6 +71,7 @@ def test_tasks_run_and_print_through_a_move_that_is_killed_and_repeated(cluster:
     lab = cluster.lab
     old, n1, n2 = (lab.hosts[name].address for name in ("master", "n1", "n2"))
     job(cluster, "ticks", TICKS)
+    user = replace(cluster, home=shutil.copytree(cluster.home, cluster.home.with_name("user")))
     wait_until(lambda: lab.ssh("n1", "cat", "/tmp/runs").stdout == "ticks\n", 30, "the task")
     for to, code, why in (
         (old, 2, "is the master already"),
@@ -88,16 +96,22 @@ def test_tasks_run_and_print_through_a_move_that_is_killed_and_repeated(cluster:
     code, said = move(cluster, n2)
     assert code == 0, said
     assert tasks(cluster, "ticks") == [("RUNNING", 1, None)]
+    asked = user.grass("status")  # who knows only the old address
+    assert asked.returncode == 0 and f"has moved to http://{n2}:" in asked.stderr, (asked, said)
+    assert "has moved" not in user.grass("status").stderr
 
     lab.hosts["master"].kill()
     lab.hosts["master"].start()
     lab.hosts["master"].wait_booted()
     lab.ssh("master", "systemctl", "start", "grass-redis@e2e.service", "grass-master-agent@e2e.service")
-    assert not units(lab, "master") and len(units(lab, "n2")) >= 5
+    wait_until(lambda: signpost(lab, "master"), 30, "only the signpost")
+    assert len(units(lab, "n2")) >= 5
 
     code, said = move(cluster, old)  # and back
     assert code == 0, said
-    assert not units(lab, "n2") and len(units(lab, "master")) >= 5
+    assert signpost(lab, "n2") and len(units(lab, "master")) >= 5
+    asked = user.grass("job", "list")
+    assert asked.returncode == 0 and f"has moved to http://{old}:" in asked.stderr, asked.stderr
     lab.ssh("n1", "touch", "/tmp/enough")
     wait_until(lambda: tasks(cluster, "ticks") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")
     assert lab.ssh("n1", "cat", "/tmp/runs").stdout == "ticks\n"

@@ -40,6 +40,7 @@ _REPLAYED = "test_a_session_goes_on_after_a_restart_and_its_calls_are_still_good
 _OPEN = "test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart_of_the_api"
 _ATTACKER = "test_an_attacker_reaches_nothing_of_the_node_and_of_others"
 _LIMITS = "test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepared"
+_KILLED_BACKUP = "test_what_a_killed_backup_left_is_removed_by_the_next_and_what_another_writes_is_not"
 _SHARE = _of("e2e", "test_create", "test_the_share_is_for_whoever_has_its_password_and_speaks_smb3")
 
 CLAIMS: dict[str, Held] = {
@@ -51,7 +52,17 @@ CLAIMS: dict[str, Held] = {
         (
             *_of("contract", "test_api_joins", "test_a_master_with_another_key_is_not_spoken_to"),
             *_of("contract", "test_api_attacks", "test_a_client_with_a_foreign_key_is_told_so"),
-        )
+        ),
+        _of("contract", "test_api_joins", "test_no_token_is_good_again_after_a_restart_of_the_api"),
+    ),
+    "notices of where the master is": Held(
+        _of(
+            "contract",
+            "test_moved",
+            "test_a_notice_that_is_forged_or_old_leads_nowhere",
+            "test_a_node_asks_the_addresses_that_it_knows_and_takes_the_latest_notice_that_its_cluster_signed",
+        ),
+        _of("contract", "test_moved", "test_a_master_whose_redis_refuses_it_sends_clients_to_the_standby"),
     ),
     "files of users (`grass data`, `grass image`)": Held(
         (
@@ -66,10 +77,12 @@ CLAIMS: dict[str, Held] = {
             "test_another_passphrase_is_refused_with_the_exit_code_of_a_missing_right",
             "test_a_changed_byte_is_found_wherever_it_is",
             "test_a_file_that_is_cut_off_anywhere_is_refused",
-        )
+        ),
+        _of("unit", "test_backup_file", "test_an_interrupted_backup_leaves_no_file_of_its_name", _KILLED_BACKUP),
     ),
     "`/metrics` for other machines": Held(
-        _of("unit", "test_metrics_tls", "test_a_certificate_or_a_token_opens_the_page_and_nothing_else_does")
+        _of("unit", "test_metrics_tls", "test_a_certificate_or_a_token_opens_the_page_and_nothing_else_does"),
+        _of("unit", "test_metrics_tls", "test_the_page_is_as_closed_after_damaged_files_and_a_restart"),
     ),
     "administration of hosts": Held(
         _of("integration", "test_ssh_host", "test_the_key_that_was_seen_first_is_pinned_and_another_one_is_refused")
@@ -145,7 +158,14 @@ CLAIMS: dict[str, Held] = {
             _CUT_OFF,
         )
     ),
-    "an administrator's key": Held(_of("contract", "test_api_users", "test_bad_input_changes_nothing")),
+    "an administrator's key": Held(
+        _of("contract", "test_api_users", "test_bad_input_changes_nothing"),
+        _of(
+            "contract",
+            "test_api_users",
+            "test_after_a_restart_of_the_api_only_administrators_rule_and_the_last_one_stays",
+        ),
+    ),
     "a process task with `isolation: user`": Held(
         (
             *_of("integration", "test_isolated_tasks", _ATTACKER),
@@ -163,7 +183,7 @@ CLAIMS: dict[str, Held] = {
             MATRIX,
         ),
     ),
-    "a process task with `isolation: none`": Held(_of("contract", "test_stolen_node", _STOLEN)),
+    "a process task with `isolation: none`": Held(_of("contract", "test_stolen_node", _STOLEN), (MATRIX,)),
     "a container task with `isolation: user`": Held(
         _of(
             "integration",

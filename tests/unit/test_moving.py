@@ -66,7 +66,9 @@ def moved(tmp_path: Path, id: str = "one") -> MovedIn:
 
 
 def test_the_state_that_was_copied_comes_in_place_of_what_a_former_master_left(tmp_path: Path) -> None:
-    folder = write(tmp_path / "lab", "old", "cluster.json", "redis/y", "replaced-by", "moved-as", "started", "made")
+    folder = write(
+        tmp_path / "lab", "old", "cluster.json", "redis/y", "replaced-by", "moved-to", "moved-as", "started", "made"
+    )
     asked = moved(tmp_path)
     put_in_place(asked)
     found = {name: text for name, text in tree(folder).items() if not name.startswith("replaced-1")}
@@ -74,7 +76,7 @@ def test_the_state_that_was_copied_comes_in_place_of_what_a_former_master_left(t
     del found["cluster.json"]
     predecessors = "10.0.0.1:6379\n10.0.0.10:6379\n"
     state = dict.fromkeys(("secrets.json", "redis/x", "master/key.pem"), "new")
-    assert found == {**state, "moved-from": "one", "predecessor": predecessors}
+    assert found == {**state, "master/moves": "1\n", "moved-from": "one", "predecessor": predecessors}
     write(folder, "written since", "redis/x")
     put_in_place(moved(tmp_path))  # the same move: the new master has gone on
     assert (folder / "redis/x").read_text() == "written since"

@@ -36,7 +36,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOT_STATE = frozenset(
     {"redis", "log", "ends", "daemon-logs", "data", "node", "run", "supervisord.conf", "confirmed", "mode"}
     | {"backup", "backup.lock", "restoring", "restored-from", "predecessor", "made", "started", "fluentd", "at-boot"}
-    | {"term", "moved-from", "moved-as", "replaced-by"}
+    | {"term", "moved-from", "moved-as", "replaced-by", "moved-to"}
 )
 """Parts of a cluster's folder that are of this machine, made anew at a start, or of another part of the backup."""
 REPLACED = "replaced-"

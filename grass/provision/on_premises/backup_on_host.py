@@ -25,13 +25,12 @@ from grass.provision.on_premises.facts import REPLACED_BY
 from grass.provision.on_premises.on_host import STARTED
 from grass.store import embedded
 from grass.supervision import predecessor
+from grass.supervision.moved import MOVED_TO, TERM
 from grass.wire.backup import BackedUp, BackupHeader
 from grass.wire.codec import Form, encode
 
 RESTORED_FROM = "restored-from"
 """File of the master with the salt of the backup that it was restored from: the same restore is not done twice."""
-TERM = "term"
-"""File beside it with the term of that master, as of ``grass.wire.backup.Restored``."""
 OF_CLIENT = "client"
 """Folder of a backup with what the client knew that made it: how it reaches the machines."""
 _PATIENCE = 600.0
@@ -110,7 +109,13 @@ def _restore(asked: Restore, config: ClusterConfig, file: Path, folder: Path) ->
         (unpacked.home / RESTORED_FROM).write_text(header.salt)
         (unpacked.home / TERM).write_text(f"{term}\n")
         predecessor.write(unpacked.home, asked.predecessors, config)
-        for name in ("made", STARTED, REPLACED_BY, predecessor.PREDECESSOR):  # what they say is of the time before
+        for name in (
+            "made",
+            STARTED,
+            REPLACED_BY,
+            MOVED_TO,
+            predecessor.PREDECESSOR,
+        ):  # what they say is of the time before
             (folder / name).unlink(missing_ok=True)
         restoring.place(unpacked.home, folder, config.data_dir)
 

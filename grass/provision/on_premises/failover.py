@@ -20,8 +20,7 @@ from grass.manifest.on_premises import HostSettings
 from grass.model.daemons import MASTER_DAEMONS, REDIS
 from grass.network_address import WILDCARDS
 from grass.provision.filelock import cluster_lock
-from grass.provision.on_premises import first_nodes, old_master, standby
-from grass.provision.on_premises.backup_on_host import TERM
+from grass.provision.on_premises import first_nodes, old_master, signpost, standby
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.create import look, set_up
 from grass.provision.on_premises.design import STATE
@@ -32,6 +31,7 @@ from grass.provision.on_premises.restore import config_as_before, settings_as_be
 from grass.provision.on_premises.standby_on_host import STAGED, Promotion, Seen
 from grass.provision.on_premises.steps import Run, Step, run_steps
 from grass.provision.provisioner import Created, Session
+from grass.supervision.moved import TERM
 from grass.supervision.predecessor import answers
 from grass.supervision.standby import MARK
 from grass.system import clock
@@ -64,6 +64,7 @@ def failover(session: Session, *, force: bool) -> tuple[Created, float]:
             made, behind = _take_over(session, machines, machines.standby, host, force)
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
+        signpost.put_up(session, [machines.master])
         first_nodes.join_again(session)
     return made, behind
 

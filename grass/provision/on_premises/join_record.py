@@ -1,6 +1,6 @@
 """Data that a joining machine chose and received, kept on the machine for the next call.
 
-Used by ``join_steps``, ``joining``, ``leaving`` and ``node_plan``.
+Used by ``following``, ``join_steps``, ``joining``, ``leaving`` and ``node_plan``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Own(msgspec.Struct, kw_only=True):
     share: ShareServer | None = None
     urls: list[str] = []
     key: str = ""
+    number: tuple[int, int] = (0, 0)
+    """Number of the master that it joined, see ``grass.wire.notice``."""
+    others: list[str] = []
+    """Where the API would be after a failover."""
     offer: Offer | None = None
     """The offer. Includes the detected address if no address was chosen."""
 
@@ -38,9 +42,9 @@ class Own(msgspec.Struct, kw_only=True):
     def from_facts(cls, facts: Facts, paths: NodePaths) -> Own:
         return _OWN.convert(facts.records.get(f"{paths.cluster}+{node_steps.ROLE}", Made()).details)
 
-    def invitation(self, cluster: str) -> Invitation:
-        """Return an invitation with which the machine finds the master again."""
-        return Invitation(tuple(self.urls), self.key, "", cluster=cluster)
+    def invitation(self, cluster: str, urls: tuple[str, ...] = ()) -> Invitation:
+        """Return an invitation with which the machine finds the master again. ``urls``: where that is now."""
+        return Invitation(urls or tuple(self.urls), self.key, "", cluster=cluster)
 
 
 _OWN: Form[Own] = Form(Own)

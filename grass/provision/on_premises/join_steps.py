@@ -75,6 +75,7 @@ def claim_step(
         reply = join_client.join(builtins(join_request(invitation, offer, own, design.runtimes)))
         assert reply.secrets and reply.config and reply.share is not UNSET, "the reply to a join has them"
         own.node_token, own.share = reply.secrets.node_token, reply.share
+        own.number, own.others = reply.number or own.number, list(reply.standby or own.others)
         share = offer.share or (None if paths.rootless else paths.share)  # without root: a folder of the node's own
         config = {**reply.config, "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
         text = indented(config)

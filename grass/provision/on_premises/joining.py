@@ -256,6 +256,11 @@ def _ask(
         served, bundle = own.share is not None, invitation.bundle
         return Asked(invitation.cluster, bundle, served, (), 0.0, isolate=isolate, granted=True)
     answer = check(join_request(invitation, offer, own, check=True))
+    if answer.number and answer.number < own.number:
+        raise ConflictError(
+            f"{facts.hostname} cannot join at {invitation.urls[0]}: an earlier master of cluster {invitation.cluster} "
+            "answers there, which another one has replaced; nothing was changed"
+        )
     reach = tuple((each.what, each.host, each.port) for each in answer.reach or ())
     ahead = facts.time + (clock.steady() - since) - answer.time
     served = any(what.startswith("share") for what, _, _ in reach)

@@ -1,11 +1,12 @@
 """Leaving of a node: first from the cluster, so that its tasks move; then from the machine.
 
-Used by ``grass.cli.leave``, ``delete`` and ``node_remove``.
+Used by ``grass.cli.leave``, ``delete``, ``following`` and ``node_remove``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from grass.api.join_client import JoinClient, open_join_client
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
@@ -41,14 +42,8 @@ def leave(
     once, and a master that does not answer is skipped. Raises NotFoundError (the machine is not a node of the cluster),
     UnreachableError, WaitTimeoutError (tasks still run after ``timeout`` seconds).
     """
-    facts = gather(host, cluster or "")
-    if paths is not None:
-        facts = with_record(host, facts, paths)
-    cluster = cluster or _only(facts)
-    paths = paths or node_paths.of_root(cluster, gather(host, cluster).config)
-    if f"{cluster}+{node_steps.ROLE}" not in facts.records:
-        raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
-    own = Own.from_facts(facts, paths)
+    here = node_here(host, cluster, paths)
+    facts, own, paths, cluster = here.facts, here.own, here.paths, here.cluster
     name = own.name or facts.hostname
     if not may_go(name):
         raise InputError("nothing was changed")
@@ -56,6 +51,28 @@ def leave(
         _say_goodbye(own, cluster, name, force, timeout, progress)
     clean(host, facts, paths, progress, label=name, packages=packages)
     return name
+
+
+@dataclass(frozen=True)
+class Here:
+    """The node that a machine is."""
+
+    cluster: str
+    facts: Facts
+    own: Own
+    paths: NodePaths
+
+
+def node_here(host: Host, cluster: str | None, paths: NodePaths | None) -> Here:
+    """Return the node. Arguments are as in ``leave``. Raises NotFoundError; InputError: it is one of several."""
+    facts = gather(host, cluster or "")
+    if paths is not None:
+        facts = with_record(host, facts, paths)
+    cluster = cluster or _only(facts)
+    paths = paths or node_paths.of_root(cluster, gather(host, cluster).config)
+    if f"{cluster}+{node_steps.ROLE}" not in facts.records:
+        raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
+    return Here(cluster, facts, Own.from_facts(facts, paths), paths)
 
 
 def clean(

@@ -20,6 +20,7 @@ from grass.provision.on_premises.backup_on_host import RESTORED_FROM
 from grass.provision.on_premises.facts import REPLACED_BY
 from grass.provision.on_premises.on_host import MOVED_AS, STARTED
 from grass.supervision import predecessor
+from grass.supervision.moved import MOVED_TO, count_move
 from grass.wire.codec import Form
 
 MOVED_FROM = "moved-from"
@@ -50,9 +51,18 @@ def put_in_place(asked: MovedIn) -> None:
         if not (staged / "secrets.json").exists() and not (folder / restoring.INTERRUPTED).exists():
             raise InputError(f"{staged}: the files of the old master are not there; run the same command again")
         (folder / restoring.INTERRUPTED).touch()
-        for name in ("made", STARTED, REPLACED_BY, MOVED_AS, RESTORED_FROM):  # what they say is of the time before
+        for name in (
+            "made",
+            STARTED,
+            REPLACED_BY,
+            MOVED_TO,
+            MOVED_AS,
+            RESTORED_FROM,
+        ):  # what they say is of the time before
             (folder / name).unlink(missing_ok=True)
         (staged / MOVED_FROM).write_text(asked.id)
+        if (staged / "master").is_dir():
+            count_move(staged / "master")
         before = predecessor.listed(staged) or predecessor.listed(folder)
         predecessor.write(staged, (*before, asked.predecessor), asked.config)
         asked.config.save(staged / "cluster.json")

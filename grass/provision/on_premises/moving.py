@@ -21,7 +21,7 @@ from grass.model.amounts import show_memory
 from grass.model.daemons import REDIS
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
-from grass.provision.on_premises import copying, first_nodes, handover, old_master
+from grass.provision.on_premises import copying, first_nodes, handover, old_master, signpost
 from grass.provision.on_premises.bundle import make_bundle, planned_bundle
 from grass.provision.on_premises.create import Known, admin_of, call_api, look, remember
 from grass.provision.on_premises.design import STATE, VENV
@@ -110,6 +110,7 @@ def move(request: MoveRequest, session: Session, machines: Machines) -> Moved:
             url = _take_over(found, id)
             away = stopped and stopped + clock.steady() - began  # a repeated call does not know when it began
         session.progress(f"cluster {session.name}: its master is {wanted.address}")
+        signpost.put_up(session, [machines.master])
         _tell_nodes(session)
     return Moved(session.name, url, away)
 

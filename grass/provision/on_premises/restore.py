@@ -32,9 +32,9 @@ from grass.provision.backup import restoring
 from grass.provision.backup.sealed_file import AlteredError
 from grass.provision.backup.unpacking import Unpacked, scratch_folder, unpack
 from grass.provision.filelock import cluster_lock
-from grass.provision.on_premises import first_nodes, old_master
+from grass.provision.on_premises import first_nodes, old_master, signpost
 from grass.provision.on_premises.backup import on_host
-from grass.provision.on_premises.backup_on_host import OF_CLIENT, RESTORED_FROM, TERM, Restore
+from grass.provision.on_premises.backup_on_host import OF_CLIENT, RESTORED_FROM, Restore
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.create import kept_if_touched, look, set_up
 from grass.provision.on_premises.design import STATE
@@ -45,6 +45,7 @@ from grass.provision.on_premises.node_hosts import host_of
 from grass.provision.on_premises.old_master import Found
 from grass.provision.on_premises.steps import Call, Run, Step
 from grass.provision.provisioner import Created, Session
+from grass.supervision.moved import TERM
 from grass.system.private_file import write_private
 from grass.wire.backup import BackupHeader
 from grass.wire.codec import encode
@@ -104,6 +105,7 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
         replace(masters, restoring="", moving="").save(client)
+        signpost.put_up(session, [old] if old is not None else [])
         first_nodes.join_again(session)
     made = Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
     return made, header.made

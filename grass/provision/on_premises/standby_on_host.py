@@ -23,7 +23,6 @@ from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.network_address import host_and_port
 from grass.provision import ports
 from grass.provision.backup.restoring import INTERRUPTED, key_in
-from grass.provision.on_premises.backup_on_host import TERM
 from grass.provision.on_premises.facts import REPLACED_BY
 from grass.provision.on_premises.on_host import FOLDERS, SHARE_FOLDERS, STARTED
 from grass.store import embedded
@@ -31,6 +30,7 @@ from grass.store.connect import open_backend
 from grass.store.keys import RECORD, Keys
 from grass.store.replica_conf import STANDBY_USER, replica_lines, write_replica_users
 from grass.supervision import predecessor
+from grass.supervision.moved import MOVED_TO, TERM
 from grass.supervision.standby import FOLDER, FOLLOWING, HEARD, HEARD_FORM, MARK, STATE, Following, Heard, pull
 from grass.system import clock
 from grass.system.private_file import write_private
@@ -115,7 +115,13 @@ def set_up(asked: StandbySetup) -> None:
     master_certificate.make(config, clock.wall())
     _write_replica(config, following, Path(asked.server))
     config.save()
-    for stale in (STARTED, "made", REPLACED_BY, predecessor.PREDECESSOR):  # of a time when this machine was the master
+    for stale in (
+        STARTED,
+        "made",
+        REPLACED_BY,
+        MOVED_TO,
+        predecessor.PREDECESSOR,
+    ):  # of a time when this machine was the master
         (home / stale).unlink(missing_ok=True)
     write_private(home / MARK, encode(following))
 
