@@ -33,7 +33,7 @@ from grass.tls_files import TlsFiles
 
 _REFUSALS = {
     "OOM": "it uses all the memory that `maxmemory` allows",
-    "NOREPLICAS": "fewer replicas are connected than `min-replicas-to-write` asks for",
+    "NOREPLICAS": "the standby is away, or another replica that `min-replicas-to-write` asks for",
     "MISCONF": "it cannot save its data on its disk",
     "READONLY": "it is a read-only replica",
 }

@@ -1,7 +1,7 @@
 """Looks every second how far the standby is, and says so in the store and in the cluster's events.
 
 Writers decide by themselves whether they wait (``grass.store.standby_gate``). Used by ``master.agent.__main__``, in a
-thread.
+thread, and by ``master.api.status``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from grass.wire.standby import StandbyView
 
 IN_STEP, BEHIND, AWAY = "in step", "behind", "away"
 LOOK = 1.0
-_WRITES = 10.0
+NOTED = 10.0
 """Seconds between two writes of the same state."""
 _BEHIND = 3.0
 """Seconds from which a standby counts as behind. A replica reports each second how far it is."""
 _KEPT = 3600
+_UNSAID = 100
 
 log = logging.getLogger("grass.standby")
 
@@ -105,6 +106,8 @@ class Watch:
         self._progress = Progress()
         self._last = 0
         self._said, self._said_at = "", float("-inf")
+        self._unsaid: deque[Op] = deque(maxlen=_UNSAID)
+        """Events that the store refused: without its standby it may refuse all writes."""
 
     def look(self, now: float, wall: float) -> None:
         if self._standby is None:
@@ -115,17 +118,19 @@ class Watch:
         found = standing(info, self._progress, now, self._last)
         replica = _replica(info)
         self._last = max(self._last, replica.offset if replica else 0)
-        changed = found.state != self._said
-        if not changed and found.state == IN_STEP and now - self._said_at < _WRITES:
+        changed = found.state != self._said  # also if the store refuses to take it
+        if not changed and not self._unsaid and found.state == IN_STEP and now - self._said_at < NOTED:
             return
         view = StandbyView(self._standby.address, found.state, round(found.behind, 1), self._standby.url, wall)
         ops: list[Op] = [("HSET", self._keys.standby, RECORD, encode(view))]
         if changed:
             text = event_text(self._standby, found)
             log.warning("%s", text)
-            ops.append(logged(self._keys, EventRecord(wall, EventKind.STANDBY.value, text)))
-        self._backend.apply(ops)
-        self._said, self._said_at = found.state, now
+            self._unsaid.append(logged(self._keys, EventRecord(wall, EventKind.STANDBY.value, text)))
+        self._said = found.state
+        self._backend.apply([*ops, *self._unsaid])
+        self._unsaid.clear()
+        self._said_at = now
 
     def _forget_dead(self) -> None:
         """Forget processes that went on alone and have ended. What they wrote comes before this in the log."""

@@ -8,16 +8,23 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import structs
+
 import grass
 from grass.errors import StoreFullError, StoreRefusesError
 from grass.model.isolation import Isolation
+from grass.supervision.standby_watch import AWAY, NOTED
+from grass.wire.standby import StandbyView
 from grass.wire.status_views import DiskView, StatusView, StoreTrouble
 from grass.wire.version import PROTOCOL, REVISION
 from master.api.call import Call
 
+_LATE = 5.0
+"""Seconds after which what should have been noted counts as missing."""
+
 
 def show_status(call: Call) -> StatusView:
-    store, config = call.api.store, call.api.config
+    store, config, trouble = call.api.store, call.api.config, store_trouble(call)
     return StatusView(
         cluster=config.name,
         mode=config.mode,
@@ -29,11 +36,21 @@ def show_status(call: Call) -> StatusView:
         role=call.role.value,
         jobs=store.job_index.counts(call.scope),
         nodes=dict(Counter(record.state for record in store.nodes())),
-        store=store_trouble(call),
+        store=trouble,
         isolation=Isolation.USER if config.master.node_policy.isolate else Isolation.NONE,
         disks=disks({"state": config.master_dir, "logs": config.logs_dir}),
-        standby=store.standby() if config.standby is not None else None,
+        standby=_standby(call, refuses=trouble is not None),
     )
+
+
+def _standby(call: Call, *, refuses: bool) -> StandbyView | None:
+    """Return how far the standby is. Where the store refuses writes without it, nobody can note there that it left."""
+    config, view, now = call.api.config.standby, call.api.store.standby(), call.api.wall()
+    if config is None or view is None:
+        return None
+    if config.needed and refuses and view.state != AWAY and now - view.time > NOTED + _LATE:
+        return structs.replace(view, state=AWAY, behind=round(now - view.time, 1))
+    return view
 
 
 def disks(folders: Mapping[str, Path]) -> tuple[DiskView, ...]:

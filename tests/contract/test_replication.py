@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from grass.config import StandbyConfig
 from grass.errors import StoreRefusesError, UnreachableError
 from grass.provision.ports import free
 from grass.store.embedded import Files, Server, conf_text, write_files
 from grass.store.keys import Keys
+from grass.store.records import Records
 from grass.store.redis_backend import RedisBackend
 from grass.store.replica_conf import STANDBY_USER, master_lines, replica_lines, write_replica_users
 from grass.store.standby_gate import PATIENCE, StandbyGate
-from grass.supervision.standby_watch import Progress, Standing, standing
+from grass.supervision.standby_watch import AWAY, IN_STEP, Progress, Standing, Watch, standing
 from grass.system.clock import steady
 from grass.system.entropy import password
 from tests.contract.test_embedded_redis import servers
@@ -174,3 +176,34 @@ def test_a_promoted_replica_has_everything_and_takes_writes(both: tuple[Master, 
     replica.start()
     with closing(replica.backend("agent")) as backend:
         assert backend.get(KEY) == "kept" and backend.apply([("SET", KEY, "new")]) == 0
+
+
+@pytest.mark.parametrize("server", servers()[:1])
+def test_a_store_that_refuses_writes_without_its_standby_takes_up_later_that_it_was_away(server: Server) -> None:
+    master, replica = pair(server, needed=True)
+    try:
+        with closing(master.backend()) as backend:
+            records = Records(backend, Keys("grass:test:"))
+            watch = Watch(backend, Keys("grass:test:"), StandbyConfig("10.0.0.2", "", "http://10.0.0.2:1", needed=True))
+            watch.look(steady(), 1.0)
+            assert (view := records.standby()) is not None and view.state == IN_STEP
+            replica.stop()
+            with pytest.raises(StoreRefusesError, match="the standby is away"):
+                wait_until(lambda: watch.look(steady(), 2.0), 20, "the refusal")
+            assert (view := records.standby()) is not None and view.state == IN_STEP, "nobody can note more"
+            replica.start()
+            wait_until(replica.in_step, 20, "the replica")
+            wait_until(lambda: look(watch, 3.0), 20, "writes")
+            found = [event.record.message for event in records.events()]
+            assert [AWAY in text for text in found] == [False, True, False] and IN_STEP in found[-1]
+    finally:
+        replica.remove()
+        master.remove()
+
+
+def look(watch: Watch, wall: float) -> bool:
+    try:
+        watch.look(steady(), wall)
+    except StoreRefusesError:
+        return False
+    return True

@@ -74,7 +74,7 @@ def test_a_server_without_memory_refuses_writes(backend: RedisBackend, admin: re
 def test_a_server_without_its_replicas_refuses_writes(backend: RedisBackend, admin: redis.Redis) -> None:
     backend.apply([("SET", KEY, "old")])
     admin.config_set("min-replicas-to-write", 1)
-    assert refusal(backend).startswith("the store refuses writes: fewer replicas are connected")
+    assert refusal(backend).startswith("the store refuses writes: the standby is away")
 
 
 def test_a_server_that_cannot_save_refuses_writes(
