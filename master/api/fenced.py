@@ -54,18 +54,18 @@ def _watch(app: Application, api: Api, other: str, look: float, stop: threading.
         except RefusedByStoreError:
             if not said:
                 log.warning("redis refuses this server: another machine is the master now; clients are sent there")
-            said, app.moved = True, app.moved or _found(api, other)
+            said, app.moved = True, app.moved or found_notice(api, other)
         except GrassError:
             continue  # it is away
         else:
             said, app.moved = False, ""
 
 
-def _found(api: Api, url: str) -> str:
+def found_notice(api: Api, url: str) -> str:
     """Return the notice of the master at ``url``; empty: no other master of this cluster answers there."""
     try:
         text = ask_notice(url)
-        notice = open_notice(text, api.authenticator.key_id, api.config.name)
+        notice = open_notice(text, api.authenticator.key_id, api.config.name, api.notices.number())
     except GrassError:
         return ""
     return "" if set(notice.urls) & set(enrolment.api_urls(api.config)) else text

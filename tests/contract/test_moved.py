@@ -27,7 +27,7 @@ from grass.store.keys import Keys
 from grass.supervision.moved import TERM, count_move
 from grass.wire.notice import Notice
 from master.api.app import api_of, close_app, create_app
-from master.api.fenced import watch_fence
+from master.api.fenced import found_notice, watch_fence
 from tests.support.api_world import ApiWorld, api_world, write_client, write_cluster
 from tests.support.example_run import listening
 from tests.support.redis_server import RedisServer
@@ -198,6 +198,9 @@ def test_a_master_whose_redis_refuses_it_sends_clients_to_the_standby(tmp_path: 
                     assert keyring.load_profile(folder).url == url(new)
                 keyring.save_other(folder, None)
                 keyring.save_profile(folder, here, public_jwk("master"))
+                (Path(config.home) / TERM).write_text("5\n")
+                assert not found_notice(api_of(app), url(new)), "that one is no later master than this one"
+                (Path(config.home) / TERM).unlink()
                 stop = watch_fence(app, api_of(app), 0.05)
                 wait_until(lambda: bool(app.moved), 10, "the notice of the new master")
                 with closing(Client("local", home=own, timeout=0.3)) as client:
