@@ -23,7 +23,8 @@ from typing import Any
 
 import pytest
 
-from grass.api.keyring import Profile, Role, create_user_key, load_profile, save_profile
+from grass.api.keyring import Profile, Role, create_user_key, load_client, load_profile, save_profile
+from grass.api.notice import open_notice
 from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
@@ -204,6 +205,20 @@ def test_status_names_each_daemon_with_pid_state_and_start(grass: Grass) -> None
     table = grass.good("status")
     assert status["url"] in table
     assert all(name in table for name in NAMES)
+
+
+def test_a_notice_says_where_the_master_is_and_a_machine_that_is_no_node_follows_none(
+    grass: Grass, folder: Path
+) -> None:
+    text = grass.good("cluster", "notice")
+    client = grass.home / "clusters" / "local" / "client"
+    known = load_client(client)
+    assert open_notice(text, known.master().thumbprint(), "local").urls == (known.profile.url,)
+    (folder / "notice").write_text(text)
+    done = grass("node", "follow", str(folder / "notice"), "--of", "elsewhere", "--rootless")
+    assert done.returncode == Exit.BAD_INPUT and "is not a node of cluster elsewhere" in done.stderr
+    done = grass("node", "follow", str(folder / "nothing"), "--of", "elsewhere", "--rootless")
+    assert done.returncode == Exit.BAD_INPUT and "nothing" in done.stderr
 
 
 def test_a_name_that_exists_cannot_be_created_again(grass: Grass) -> None:
