@@ -210,6 +210,20 @@ def test_what_a_master_made_there_is_shared_with_its_node() -> None:
     assert "/opt/grass/venv" in made.folders
 
 
+def test_the_node_agent_may_write_a_share_that_was_mounted_elsewhere_before() -> None:
+    design = replace(designed(), share="/mnt/nas/lab")
+    conf = "/etc/systemd/system/grass-node-agent@lab.service.d/share.conf"
+    written = {
+        put.target: put
+        for put in node_steps.unit_step(PATHS, isolated=False, share=design.share).actions
+        if isinstance(put, Put)
+    }
+    assert b"ReadWritePaths=/mnt/nas/lab" in written[conf].content
+    made = node_steps.made(FACTS, design, PATHS)
+    assert conf in made.files and conf.rpartition("/")[0] in made.folders
+    assert conf not in node_steps.made(FACTS, designed(), PATHS).files
+
+
 def test_a_users_units_say_nothing_that_needs_root() -> None:
     for name in NODE_DAEMONS:
         text = node_units.user_unit(asset(f"deploy/systemd/grass-{name}@.service").read_text())

@@ -164,7 +164,7 @@ def steps_after_claim(
     share = own.share or share
     if design.mount is not None and share is not None:
         yield from share_steps(paths, design.mount, share)
-    yield node_steps.unit_step(paths, isolated=design.isolate is not None)
+    yield node_steps.unit_step(paths, isolated=design.isolate is not None, share=design.share)
     yield node_steps.start_step(paths, bundle, again=again, new_node=new_node)
 
 

@@ -27,7 +27,8 @@ CLOCK_ERROR, CLOCK_WARNING = 3600.0, 30.0
 
 @dataclass(frozen=True)
 class NodeDesign:
-    """Design of a node. ``mount``: None if there is nothing to mount. ``packages``: to install with ``packager``."""
+    """Design of a node. ``mount``: None if there is nothing to mount. ``packages``: to install with ``packager``.
+    ``share``: where the share is mounted already; None: Grass mounts it."""
 
     name: str
     python: str
@@ -36,6 +37,7 @@ class NodeDesign:
     packages: tuple[str, ...]
     packager: str
     isolate: UidRange | None = None
+    share: str | None = None
 
 
 def design(
@@ -69,7 +71,9 @@ def design(
         what = "cannot become a node; nothing was changed"
         raise InputError("\n".join([f"{facts.hostname} {what}:", *(f"  - {problem}" for problem in problems)]))
     assert facts.python is not None
-    return NodeDesign(offer.name or facts.hostname, facts.python.path, runtimes, share, packages, packager, isolate)
+    name = offer.name or facts.hostname
+    there = offer.share
+    return NodeDesign(name, facts.python.path, runtimes, share, packages, packager, isolate, there)
 
 
 def fitting(facts: Facts, kinds: Collection[str]) -> Facts:

@@ -21,9 +21,11 @@ DOCKER_GROUP = "docker"
 def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
     """Return everything that joining creates on this host and that did not exist there before Grass."""
     units = (*unit_names(paths), f"grass@{paths.cluster}.target")
-    files = [put.target for put in node_units.unit_puts(paths)] + [paths.env, install.COMMAND]
+    files = [put.target for put in node_units.unit_puts(paths, share=design.share)] + [paths.env, install.COMMAND]
     mounts: tuple[str, ...] = ()
-    folders = (node_units.drop_in(paths),) if design.isolate else ()
+    folders: tuple[str, ...] = (node_units.drop_in(paths),) if design.isolate else ()
+    if design.share and not paths.rootless:
+        folders = (*folders, node_units.agent_drop_in(paths))
     if design.mount is not None:
         units = (*units, design.mount.unit(paths.cluster))
         files += [paths.share_env, paths.credentials, f"{paths.units}/{design.mount.unit_file}"]
@@ -85,11 +87,13 @@ def docker_group_step() -> Step:
     )
 
 
-def unit_step(paths: NodePaths, *, isolated: bool) -> Step:
+def unit_step(paths: NodePaths, *, isolated: bool, share: str | None = None) -> Step:
     env = Put(paths.env, node_units.environment(paths), 0o644, paths.owner if paths.rootless else "root:root")
-    folder = (Run(("install", "-d", "-m", "0755", node_units.drop_in(paths))),) if isolated else ()
-    units = node_units.unit_puts(paths, isolated=isolated)
-    return Step("write its units", (env, *folder, *units, Run((*systemctl(paths), "daemon-reload"))))
+    wanted = [node_units.drop_in(paths)] if isolated else []
+    wanted += [node_units.agent_drop_in(paths)] if share and not paths.rootless else []
+    folders = [Run(("install", "-d", "-m", "0755", folder)) for folder in wanted]
+    units = node_units.unit_puts(paths, isolated=isolated, share=share)
+    return Step("write its units", (env, *folders, *units, Run((*systemctl(paths), "daemon-reload"))))
 
 
 def start_step(paths: NodePaths, bundle: str, *, again: bool, new_node: bool = True) -> Step:

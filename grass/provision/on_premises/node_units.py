@@ -33,7 +33,8 @@ ISOLATED = "grass-shepherd-isolated.conf"
 """File in `deploy/systemd`: an addition to the shepherd's unit where users are isolated."""
 
 
-def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
+def unit_puts(paths: NodePaths, *, isolated: bool = False, share: str | None = None) -> Iterator[Put]:
+    """``share``: as of ``NodeDesign``. The sandbox of the node-agent includes only what is in ``/srv/grass``."""
     for name in NODE_DAEMONS:
         file = f"grass-{name}@.service"
         text = asset(f"deploy/systemd/{file}").read_text()
@@ -42,6 +43,9 @@ def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
         yield Put(f"{paths.units}/{file}", text.encode(), owner=paths.owner if paths.rootless else "root:root")
     if isolated:
         yield Put(f"{drop_in(paths)}/isolated.conf", asset(f"deploy/systemd/{ISOLATED}").read_bytes())
+    if share and not paths.rootless:
+        text = f"[Service]\nReadWritePaths={share}\n"
+        yield Put(f"{agent_drop_in(paths)}/share.conf", text.encode())
     if not paths.rootless:
         yield Put(f"{paths.units}/grass@.target", asset("deploy/systemd/grass@.target").read_bytes())
 
@@ -49,6 +53,11 @@ def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
 def drop_in(paths: NodePaths) -> str:
     """Return the folder of additions to the shepherd's unit of this cluster."""
     return f"{paths.units}/{paths.unit('shepherd')}.d"
+
+
+def agent_drop_in(paths: NodePaths) -> str:
+    """Return the folder of additions to the node-agent's unit of this cluster."""
+    return f"{paths.units}/{paths.unit('node-agent')}.d"
 
 
 def user_unit(text: str) -> str:
