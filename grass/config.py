@@ -140,6 +140,8 @@ class StandbyConfig:
     """Of the API there, after a failover."""
     needed: bool = False
     """Whether writes are refused while it is away. False: the master goes on alone."""
+    witness: str = ""
+    """The node with whose vote the standby takes over by itself; empty: it never does."""
 
 
 @dataclass(frozen=True)

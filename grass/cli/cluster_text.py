@@ -66,6 +66,15 @@ def _facts(view: Overview) -> list[tuple[str, str]]:
 
 
 def show_standby(standby: StandbyView) -> str:
+    """Say how far it is, and whether it would take over by itself."""
+    state = _state_of(standby)
+    if not standby.witness:
+        return state
+    takes_over = f"does not take over by itself now: {standby.why}" if standby.why else "takes over by itself"
+    return f"{state}; {takes_over} (witness {standby.witness})"
+
+
+def _state_of(standby: StandbyView) -> str:
     if standby.state == "behind":
         return f"{standby.address}: {standby.behind:.0f} s behind"
     if standby.state == "away":

@@ -114,10 +114,12 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class StandbySettings:
-    """The machine that follows the master. ``needed``: writes are refused while it is away."""
+    """The machine that follows the master. ``needed``: writes are refused while it is away. ``witness``: the node with
+    whose vote it takes over by itself; empty: it never does."""
 
     host: HostSettings
     needed: bool = False
+    witness: str = ""
 
 
 class WhenAway(str, Enum):
@@ -319,13 +321,9 @@ def _standby(fields: Fields, default: Login) -> StandbySettings | None:
     section = fields.section("standby")
     if section is None:
         return None
-    if section.has("witness"):
-        section.problems.add(
-            section.at("witness"),
-            "is not possible yet: no failover is automatic; `grass cluster failover` makes the standby the master",
-        )
     when_away = section.read("when_away", values.one_of(WhenAway), WhenAway.GO_ON)
-    found = StandbySettings(_host(section, default), when_away is WhenAway.REFUSE)
+    witness = section.read("witness", values.name, "")
+    found = StandbySettings(_host(section, default), when_away is WhenAway.REFUSE, witness)
     section.done()
     return found
 
@@ -428,3 +426,21 @@ def _check_standby(settings: OnPremisesSettings, fields: Fields) -> None:
     others |= {node.host.endpoint.lower(): f"nodes[{index}]" for index, node in enumerate(settings.nodes)}
     if (other := others.get(settings.standby.host.endpoint.lower())) is not None:
         fields.problems.add("standby", f"is the same machine as {other}; it must be another one")
+    if settings.standby.witness and (why := _no_witness(settings, settings.standby.witness)):
+        fields.problems.add("standby.witness", why)
+
+
+def _no_witness(settings: OnPremisesSettings, name: str) -> str:
+    """Return why this node cannot be the witness; empty: it can."""
+    assert settings.standby is not None
+    for what, host in (("the master", settings.master), ("the standby", settings.standby.host)):
+        if name in (host.name, host.address):
+            return f"{name} is {what} itself; a witness must be a node on a third machine"
+    names = {node.host.name: node.host for node in settings.nodes if node.host.name}
+    if name not in names:
+        return f"no node {name} in `nodes`; those with a `name` are: {', '.join(names) or 'none'}"
+    if names[name].address.lower() == settings.master.address.lower():
+        return f"{name} is on the master's machine, and lost with it; a witness must be a node on a third machine"
+    if settings.share is None:
+        return "needs a `share` that is not on the master: nodes could not mount another one by themselves"
+    return ""

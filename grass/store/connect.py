@@ -10,7 +10,7 @@ from grass.store.embedded import node_user
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 from grass.store.redis_server import RedisServer
-from grass.store.standby_gate import StandbyGate
+from grass.store.standby_gate import Followed, StandbyGate
 from grass.tls_files import MASTER, identity
 
 
@@ -34,7 +34,10 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str, node: str =
         followed = config.standby if user in ("agent", "api") else None
         gate = None
         if followed is not None:
-            gate = StandbyGate(needed=followed.needed), Keys(config.key_prefix).alone
+            keys, witness = Keys(config.key_prefix), bool(followed.witness)
+            gate = Followed(
+                StandbyGate(needed=followed.needed, witness=witness), keys.alone, keys.consent if witness else ""
+            )
         return RedisBackend(
             folder, of_users=of_users, standby=gate, unix_socket_path=redis.socket, username=name, password=password
         )

@@ -231,7 +231,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         f"{read}{keys.kept_files}",
         f"{read}{keys.findings}",
         *(f"{read}{key}" for key in (keys.node_usage("*"), keys.checks("*"), f"{prefix}history:*")),
-        *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"), keys.standby)),
+        *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"), keys.standby, keys.consent)),
     ]
     rights = {
         "admin": "~* &* +@all",

@@ -52,6 +52,7 @@ session:<id>             string   P       a client's session: key, user, key id,
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
 standby                  hash     A       `record`: how far the standby is, if there is one; one
+consent                  string   A       1: the witness has noted that the master goes on alone; until it is together
 alone                    hash     A, P    PID:NUMBER of those who acknowledge without the standby, until it is back
 restored                 hash     –       `record`: times of the backup and of its restore, if this store is from one
 horizon                  string   P       up to when requests without a session may have been accepted; one
@@ -137,6 +138,7 @@ class Keys:
         self.restored = prefix + "restored"
         self.standby = prefix + "standby"
         self.alone = prefix + "alone"
+        self.consent = prefix + "consent"
         self.images = prefix + "images"
         self.join_tokens = prefix + "join-tokens"
         self.cluster_history = prefix + "history:cluster"

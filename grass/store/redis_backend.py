@@ -19,8 +19,8 @@ from grass.store.backend import Entry, Guard, Op
 from grass.store.redis_link import RedisListener, translated
 from grass.store.redis_scripts import APPLY, SIZES, command_of, packed_step
 from grass.store.redis_server import RedisServer
-from grass.store.standby_gate import AGAIN, PROBE, StandbyGate
-from grass.system.clock import sleep
+from grass.store.standby_gate import AGAIN, PATIENCE, PROBE, Followed
+from grass.system.clock import sleep, steady
 from grass.tls_files import TlsFiles
 
 _SCANNED = 2_000
@@ -38,13 +38,14 @@ class RedisBackend(RedisServer):
         tls: tuple[TlsFiles, str] | None = None,
         *,
         of_users: bool = False,
-        standby: tuple[StandbyGate, str] | None = None,
+        standby: Followed | None = None,
         **server: Any,
     ) -> None:
-        """``standby``: what ``apply`` waits for, and the key of those that go on alone; None: there is no standby."""
+        """``standby``: what ``apply`` waits for; None: there is no standby."""
         super().__init__(folder, tls, of_users=of_users, **server)
-        self._standby = standby[0] if standby is not None else None
-        self._alone_key = standby[1] if standby is not None else ""
+        self._standby = standby.gate if standby is not None else None
+        self._alone_key = standby.alone if standby is not None else ""
+        self._consent_key = standby.consent if standby is not None else ""
         self._joined = False
         self._writer = f"{os.getpid()}:{id(self)}"
         self._digest = ""
@@ -68,13 +69,21 @@ class RedisBackend(RedisServer):
             self._joined = True
             if self._ask("HLEN", self._alone_key):  # somebody has waited for the standby, and this process need not
                 gate.missed(self._note_alone, self._rejoin)
-        if gate is None or not gate.patience:
+        if gate is None:
             return self._ask(*command)
-        answer, replicas = self._ask_and_wait(command, gate.patience)
-        if not replicas and not gate.missed(self._note_alone, self._rejoin):
+        sent = steady()
+        if not gate.patience:
+            answer = self._ask(*command)
+            if gate.alone:  # looked at afterwards: the note that this process is alone is still in the store
+                return answer
+            _, replicas = self._ask_and_wait(("HLEN", self._alone_key), PATIENCE)
+        else:
+            answer, replicas = self._ask_and_wait(command, PATIENCE)
+        if not gate.confirmed(replicas, sent, steady()) and not gate.missed(self._note_alone, self._rejoin):
+            why = "the witness has not agreed that the master goes on" if gate.witness else "`when_away` is refuse"
             raise StoreRefusesError(
-                "the store refuses writes: the standby is away, and `standby.when_away` is refuse; this write is on "
-                "the master alone, and may still take effect"
+                f"the store refuses writes: the standby is away, and {why}; this write is on the master alone, and may "
+                "still take effect"
             )
         return answer
 
@@ -86,11 +95,19 @@ class RedisBackend(RedisServer):
                 raise each
         return answer, replicas
 
-    def _note_alone(self) -> None:
-        self._ask("HSET", self._alone_key, self._writer, "1")
+    def _note_alone(self) -> bool:
+        note: list[Op] = [("HSET", self._alone_key, self._writer, "1")]
+        guards: list[Guard] = [("equals", self._consent_key, "1")] if self._consent_key else []
+        return bool(self._ask("EVAL", APPLY, 0, packed_step(note, guards)) == 0)
 
     def _rejoin(self) -> None:
         threading.Thread(target=self._look_for_standby, name="rejoin", daemon=True).start()
+
+    def on_replica(self, seconds: float) -> bool:
+        """Wait until a replica has everything up to now. Return whether one has."""
+        with translated():
+            _, replicas = self._ask_and_wait(("PING",), seconds)
+        return replicas > 0
 
     def _look_for_standby(self) -> None:
         """Wait until the standby has everything. Then let writes wait for it again."""

@@ -132,6 +132,12 @@ class RedisServer(RedisLink):
         with translated():
             self._ask("REPLICAOF", "NO", "ONE")
 
+    def require_replicas(self, count: int) -> None:
+        """Have the server itself refuse all writes while fewer replicas have answered within seconds. Needs the user
+        ``admin``."""
+        with translated():
+            self._ask("CONFIG", "SET", "min-replicas-to-write", str(count))
+
     def durability(self) -> dict[str, str]:
         """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to report them."""
         try:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from grass.model.witness import counts
 
 PATIENCE = 4.0
 """Seconds that a write waits for the standby. Then the standby counts as away, and the process goes on alone.
@@ -23,10 +26,11 @@ PROBE = 0.05
 
 
 class StandbyGate:
-    """The state of one process. ``needed``: without the standby, writes are refused. Safe for several threads."""
+    """The state of one process. ``needed``: without the standby, writes are refused. ``witness``: there is one, and a
+    confirmation counts only within the lease. Safe for several threads."""
 
-    def __init__(self, *, needed: bool) -> None:
-        self._needed = needed
+    def __init__(self, *, needed: bool, witness: bool = False) -> None:
+        self._needed, self.witness = needed, witness
         self._lock = threading.Lock()
         self._alone = False
 
@@ -39,14 +43,19 @@ class StandbyGate:
         """Seconds for which a write waits now; 0: it does not."""
         return 0.0 if self._alone else PATIENCE
 
-    def missed(self, note: Callable[[], object], rejoin: Callable[[], object]) -> bool:
+    def confirmed(self, replicas: int, sent: float, now: float) -> bool:
+        """Return whether a write counts that so many replicas have. Times are of a steady clock."""
+        return replicas > 0 and (not self.witness or counts(sent, now, confirmed=True, consent=False))
+
+    def missed(self, note: Callable[[], bool], rejoin: Callable[[], object]) -> bool:
         """The standby has not got a write in time. Return whether the write counts. ``note``: say in the store that
-        this process goes on alone; ``rejoin``: begin to look whether the standby is back."""
+        this process goes on alone, False: it may not; ``rejoin``: begin to look whether the standby is back."""
         if self._needed:
             return False
         with self._lock:
             if not self._alone:
-                note()
+                if not note():
+                    return False
                 self._alone = True
                 rejoin()
         return True
@@ -56,3 +65,13 @@ class StandbyGate:
         with self._lock:
             self._alone = False
             forget()
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a connection to a master with a standby needs. Keys: ``alone`` of those that go on alone, ``consent`` of the
+    witness's consent, without which nobody may; empty: there is no witness."""
+
+    gate: StandbyGate
+    alone: str
+    consent: str = ""

@@ -2,8 +2,8 @@
 
 The connection carries redis' replication, which is inside of TLS as well, and rsync, which reads users, keys,
 certificates and settings every ``STATE_AGAIN`` seconds and logs every ``LOGS_AGAIN``. It proves the master by its
-pinned host key: a certificate of the cluster, which every node has, would not. This daemon decides nothing. It notes
-when it last heard of the master, for `grass cluster failover`.
+pinned host key: a certificate of the cluster, which every node has, would not. It notes when it last heard of the
+master, for `grass cluster failover`. With a witness, ``candidate`` takes over by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.network_address import host_and_port
 from grass.store.connect import open_backend
+from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.supervision.candidate import FOLDER, Candidate
 from grass.supervision.certificate_renewal import start_renewal
 from grass.supervision.redis_watch import watch_redis
 from grass.system import clock
@@ -32,7 +34,6 @@ from grass.wire.codec import Form, encode
 
 MARK = "standby.json"
 """File in the cluster's folder: this machine is a standby, and of whom."""
-FOLDER = "standby"
 HEARD = "standby-heard"
 """File in the runtime folder, so that it is gone after a reboot: when the replica last had everything, and files came,
 by this machine's clock since boot."""
@@ -45,6 +46,7 @@ LOGS_AGAIN = 10.0
 _LOOK = 0.25
 _TURN = 0.02
 _LONGEST = 3600.0
+_ENDS = 1.0
 
 log = logging.getLogger("grass.standby")
 
@@ -115,9 +117,15 @@ class Follower:
         self._config, self._following = config, following
         self._heard = Heard()
         self._lock = threading.Lock()
+        self._may_follow = threading.Event()
+        self._may_follow.set()
+        self._connection: subprocess.Popen[str] | None = None
+        self._whole_since = ""
 
     def run(self) -> None:
-        for name, work in (("link", self._link), ("state", self._state), ("logs", self._logs)):
+        candidate = Candidate(self._config, self)
+        works = (("link", self._link), ("state", self._state), ("logs", self._logs), ("candidate", candidate.run))
+        for name, work in works:
             threading.Thread(target=work, name=name, daemon=True).start()
         self._listen()
 
@@ -127,13 +135,45 @@ class Follower:
         words = ["-N", "-M", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{port}:{there}"]
         said = ""
         while True:
+            self._may_follow.wait()
             command = [*ssh(self._config, self._following), *words, f"grass@{self._following.address}"]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            why = done.stderr.strip() or f"ssh ended with {done.returncode}"
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            ) as ran:
+                self._connection = ran
+                if not self._may_follow.is_set():
+                    ran.terminate()
+                _, err = ran.communicate()
+            why = err.strip() or f"ssh ended with {ran.returncode}"
             if why != said:
                 log.warning("the master is away; trying again: %s", why)
             said = why
             clock.sleep(1)
+
+    @property
+    def heard_at(self) -> float:
+        """When the replica last had everything; 0: not since this daemon started."""
+        return self._heard.redis
+
+    @property
+    def whole_since(self) -> str:
+        return self._whole_since
+
+    def leave(self) -> None:
+        """End the connection. The replica confirms nothing any more when this returns."""
+        self._may_follow.clear()
+        ran = self._connection
+        if ran is None:
+            return
+        ran.terminate()  # ssh removes its control socket then
+        try:
+            ran.wait(_ENDS)
+        except subprocess.TimeoutExpired:
+            ran.kill()
+            ran.wait()
+
+    def follow(self) -> None:
+        self._may_follow.set()
 
     def _state(self) -> None:
         self._again(STATE, Path(self._config.home) / FOLDER / "master", STATE_AGAIN)
@@ -178,6 +218,8 @@ class Follower:
         while own.replication().offset < offset:
             clock.sleep(_TURN)
         self._note(redis=asked)
+        if own.get(Keys(self._config.key_prefix).format) is not None and not own.writes_first_log():
+            self._whole_since = own.run_id()
         clock.sleep(_LOOK)
 
     def _note(self, **times: float) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets, StandbyConfig
@@ -22,9 +23,12 @@ from grass.store.event_log import logged
 from grass.store.keys import RECORD, Keys
 from grass.store.redis_backend import RedisBackend
 from grass.store.redis_server import Replica, Replication
+from grass.supervision.witness_call import ask_witness
+from grass.supervision.witness_keeper import Keeper
 from grass.system import clock
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
+from grass.wire.node_api import MASTER_LIVES
 from grass.wire.standby import StandbyView
 
 IN_STEP, BEHIND, AWAY = "in step", "behind", "away"
@@ -87,8 +91,19 @@ def watch_standby(config: ClusterConfig, secrets: Secrets) -> None:
 
 def _run(config: ClusterConfig, secrets: Secrets) -> None:
     with closing(open_backend(config, secrets, "admin")) as backend:
+        keeper = None
+        if config.standby is not None and (witness := config.standby.witness):
+            keys = Keys(config.key_prefix)
+            ask = partial(ask_witness, config, backend, witness, MASTER_LIVES)
+            keeper = Keeper(backend, keys, config.standby, ask)
         watch = Watch(backend, Keys(config.key_prefix), config.standby)
         while True:
+            try:
+                if keeper is not None:
+                    keeper.look(clock.steady())
+                    watch.why = keeper.why
+            except GrassError as error:
+                log.debug("%s", error)
             try:
                 watch.look(clock.steady(), clock.wall())
                 if config.standby is None:
@@ -108,6 +123,7 @@ class Watch:
         self._said, self._said_at = "", float("-inf")
         self._unsaid: deque[Op] = deque(maxlen=_UNSAID)
         """Events that the store refused: without its standby it may refuse all writes."""
+        self.why, self._said_why = "", ""
 
     def look(self, now: float, wall: float) -> None:
         if self._standby is None:
@@ -119,9 +135,18 @@ class Watch:
         replica = _replica(info)
         self._last = max(self._last, replica.offset if replica else 0)
         changed = found.state != self._said  # also if the store refuses to take it
-        if not changed and not self._unsaid and found.state == IN_STEP and now - self._said_at < NOTED:
+        said = not changed and self.why == self._said_why and not self._unsaid
+        if said and found.state == IN_STEP and now - self._said_at < NOTED:
             return
-        view = StandbyView(self._standby.address, found.state, round(found.behind, 1), self._standby.url, wall)
+        view = StandbyView(
+            self._standby.address,
+            found.state,
+            round(found.behind, 1),
+            self._standby.url,
+            wall,
+            self._standby.witness,
+            self.why,
+        )
         ops: list[Op] = [("HSET", self._keys.standby, RECORD, encode(view))]
         if changed:
             text = event_text(self._standby, found)
@@ -130,7 +155,7 @@ class Watch:
         self._said = found.state
         self._backend.apply([*ops, *self._unsaid])
         self._unsaid.clear()
-        self._said_at = now
+        self._said_at, self._said_why = now, self.why
 
     def _forget_dead(self) -> None:
         """Forget processes that went on alone and have ended. What they wrote comes before this in the log."""

@@ -19,6 +19,7 @@ from grass.wire.calls import Exec, ExecInput, ExecSize, ForwardInput, NoContent
 from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.codec import Form
 from grass.wire.stacks import TaskStacks
+from grass.wire.witness import AskVote, MasterLives, WitnessAnswer
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Answered = TypeVar("Answered", bound=msgspec.Struct)
@@ -116,6 +117,19 @@ class NodeStacks(msgspec.Struct, frozen=True):
     """Why stacks are missing, and the setting of this machine that would change this."""
 
 
+class NewMaster(msgspec.Struct, frozen=True):
+    """A standby took over from the master by itself, and tells where nodes find what the master has."""
+
+    term: int
+    """Of its store."""
+    host: str
+    """Of its redis, as ``port``."""
+    port: int
+    collector: str
+    """``HOST:PORT``, as ``task_redis_server``. Empty: there is none."""
+    task_redis_server: str
+
+
 class NodeCall(Generic[Asked, Answered]):
     """One call. ``path``: as Flask writes it, such as ``/v1/users/<user>``."""
 
@@ -148,6 +162,9 @@ STATUS = NodeCall("GET", "/v1/status", NoContent, NodeStatus)
 END_USER = NodeCall("DELETE", "/v1/users/<user>", NoContent, NoContent)
 """Ends all channels of a Grass user on the node."""
 PROGRAMS = NodeCall("POST", "/v1/image", ImagePrograms, FoundPrograms)
+MASTER_LIVES = NodeCall("POST", "/v1/witness/master", MasterLives, WitnessAnswer)
+NEW_MASTER = NodeCall("POST", "/v1/master", NewMaster, NoContent)
+VOTE = NodeCall("POST", "/v1/witness/vote", AskVote, WitnessAnswer)
 STACKS = NodeCall("POST", "/v1/stacks", AskStacks, NodeStacks)
 
 EXEC = ChannelCalls("/v1/exec", "/<user>/<job_id>/<task>", OpenExec, ExecOutput, ExecInput)

@@ -20,6 +20,10 @@ class StandbyView(msgspec.Struct, frozen=True):
     """Of the API there, after a failover."""
     time: float = 0.0
     """When this was seen, in wall seconds of the master."""
+    witness: str = ""
+    """The node with whose vote it takes over by itself; empty: it never does."""
+    why: str = ""
+    """Why it would not take over by itself now. Empty: it would, if it has a witness."""
 
 
 STANDBY: Form[StandbyView] = Form(StandbyView)

@@ -19,6 +19,7 @@ from grass.store.keys import Keys
 from grass.supervision.apart import request_shutdown
 from grass.supervision.certificate_renewal import start_renewal
 from grass.supervision.folder_watch import end_if_removed, watch_folder
+from grass.supervision.new_address import start_telling
 from grass.supervision.predecessor import start_fencing
 from grass.supervision.redis_reserve import keep_reserve
 from grass.supervision.redis_watch import watch_redis
@@ -63,6 +64,7 @@ def main() -> int:
     watch_folder(config)
     start_renewal(config)
     start_fencing(config)
+    start_telling(config)
     try:
         agent.start(owner=f"{config.master.own_node or config.name}:{os.getpid()}")
         notifier.ready()

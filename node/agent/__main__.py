@@ -24,6 +24,7 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.queue_store import QueueLink
 from grass.store.shared_store import SharedStore
+from grass.supervision.address_watch import watch_address
 from grass.supervision.certificate_renewal import start_renewal
 from grass.system import process_memory
 from grass.system.environment import whole_environment
@@ -95,6 +96,7 @@ def main(path: str) -> int:
     stores = SharedStore(backend, keys), QueueLink(backend, keys, config.node.name)
     service = Service(config, stores, inbox.left, inbox.done)
     agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
+    watch_address(config, agent.stop)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())
     signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=_look, args=(agent, config), daemon=True).start())

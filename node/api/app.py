@@ -10,6 +10,7 @@ A refusal is a ``Refusal``, with the status of its class in ``grass.errors``.
 from __future__ import annotations
 
 import hmac
+from pathlib import Path
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
@@ -24,14 +25,27 @@ from grass.tls_files import MASTER, identity
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode
 from grass.wire.membership_api import MOST_BODY, Refusal, RefusedRequest
-from grass.wire.node_api import END_USER, NOTHING, PROGRAMS, STACKS, STATUS, FoundPrograms, NodeStatus
+from grass.wire.node_api import (
+    END_USER,
+    MASTER_LIVES,
+    NEW_MASTER,
+    NOTHING,
+    PROGRAMS,
+    STACKS,
+    STATUS,
+    VOTE,
+    FoundPrograms,
+    NodeStatus,
+)
 from grass.wire.version import PROTOCOL, REVISION
 from node.api import task_exec
 from node.api.channels import ABANDONED
 from node.api.commands import add_exec
 from node.api.forward_routes import add_forwards
+from node.api.new_master import take as new_master_of
 from node.api.routes import add, body
 from node.api.stacks import stacks
+from node.api.witness import WitnessDesk
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs
@@ -82,6 +96,15 @@ def create_app(
     add(app, STACKS, lambda: stacks(config))
     add(app, PROGRAMS, lambda: _found_programs(config))
     add(app, END_USER, end_user)
+    desk = WitnessDesk(Path(config.home), clock.steady)
+    add(app, MASTER_LIVES, lambda: desk.hear(body(MASTER_LIVES)))
+
+    def new_master() -> NoContent:
+        new_master_of(config, body(NEW_MASTER))
+        return NOTHING
+
+    add(app, NEW_MASTER, new_master)
+    add(app, VOTE, lambda: desk.vote(body(VOTE)))
     return app
 
 

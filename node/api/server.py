@@ -5,6 +5,9 @@ Started by ``python -m node.api``. A peer that is slow, or has not shown the tok
 
 from __future__ import annotations
 
+import os
+import signal
+
 from flask import Flask
 from gunicorn.app.base import BaseApplication
 
@@ -15,6 +18,7 @@ from grass.network_address import network_address
 from grass.node_config import NodeHome
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
+from grass.supervision.address_watch import watch_address
 from grass.tls import ServerContext
 from grass.wire.membership_api import MOST_BODY
 from node.api.app import create_app
@@ -54,6 +58,8 @@ class Server(BaseApplication):  # type: ignore[misc]
         """Called in the worker: a thread does not survive the fork."""
         name, key = self._config.node.name, key_for(self._config, self._token)
         start_node_log(self._config, name, "node-api-server", key)
+        arbiter = os.getppid()
+        watch_address(self._config, lambda: os.kill(arbiter, signal.SIGTERM))
 
     def load(self) -> Flask:
         return self._app

@@ -16,7 +16,7 @@ from grass.store.keys import Keys
 from grass.store.records import Records
 from grass.store.redis_backend import RedisBackend
 from grass.store.replica_conf import STANDBY_USER, master_lines, replica_lines, write_replica_users
-from grass.store.standby_gate import PATIENCE, StandbyGate
+from grass.store.standby_gate import PATIENCE, Followed, StandbyGate
 from grass.supervision.standby_watch import AWAY, IN_STEP, Progress, Standing, Watch, standing
 from grass.system.clock import steady
 from grass.system.entropy import password
@@ -25,12 +25,13 @@ from tests.support.redis_server import USERS, RedisServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
-KEY, ALONE = "grass:test:k", Keys("grass:test:").alone
+KEY, ALONE, CONSENT = "grass:test:k", Keys("grass:test:").alone, Keys("grass:test:").consent
 
 
 @dataclass
 class Master(RedisServer):
     needed: bool = False
+    witness: bool = False
     passwords: dict[str, str] = field(default_factory=lambda: {user: password() for user in (*USERS, STANDBY_USER)})
 
     def write_files(self) -> Files:
@@ -43,12 +44,12 @@ class Master(RedisServer):
             node=self.node,
             passwords=self.passwords,
             tcp=("127.0.0.1", self.port),
-            more=master_lines(needed=self.needed),
+            more=master_lines(needed=self.needed or self.witness),
         )
 
     def writer(self) -> RedisBackend:
         name = self.login("agent")
-        gate = StandbyGate(needed=self.needed), ALONE
+        gate = Followed(StandbyGate(needed=self.needed, witness=self.witness), ALONE, CONSENT if self.witness else "")
         socket = str(self.socket)
         return RedisBackend(standby=gate, unix_socket_path=socket, username=name, password=self.passwords["agent"])
 
@@ -72,8 +73,8 @@ class Replica(RedisServer):
             return backend.replication().linked and not backend.writes_first_log()
 
 
-def pair(server: Server, *, needed: bool = False) -> tuple[Master, Replica]:
-    master = Master(server, needed=needed)
+def pair(server: Server, *, needed: bool = False, witness: bool = False) -> tuple[Master, Replica]:
+    master = Master(server, needed=needed, witness=witness)
     master.start()
     replica = Replica(server, port=master.port, secret=master.passwords[STANDBY_USER])
     replica.start()

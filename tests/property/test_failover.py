@@ -64,13 +64,17 @@ class World:
             has = len(self.replica) >= offset
             if has or self.now >= until:
                 self.waiting.remove((name, offset, until))
-                if has or self.gate.missed(lambda: self.master.append("alone"), self.look_again):
+                if has or self.gate.missed(self.note_alone, self.look_again):
                     self.acknowledged.append(name)
         if self.looks is not None and self.now >= self.looks:
             self.looks = self.now + AGAIN
             if self.linked:
                 self.gate.back(lambda: self.master.append("together"))
                 self.looks = None
+
+    def note_alone(self) -> bool:
+        self.master.append("alone")
+        return True
 
     def look_again(self) -> None:
         self.looks = self.now + AGAIN

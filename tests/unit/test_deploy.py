@@ -32,7 +32,7 @@ def sections(unit: Path) -> configparser.RawConfigParser:
 
 def test_there_is_one_unit_for_each_daemon() -> None:
     found = {path.name for path in UNITS.glob("*.service")}
-    others = {"samba", "fluentd", "fluentd-container", "share-cifs", "share-fuse", "standby"}
+    others = {"samba", "fluentd", "fluentd-container", "share-cifs", "share-fuse", "standby", "takeover"}
     assert found - {f"grass-{name}@.service" for name in others} == {
         f"grass-{name}@.service" for name in (REDIS, TASK_REDIS, *MODULES)
     }
@@ -116,7 +116,7 @@ def test_a_unit_is_no_more_exposed_than_3_of_10_or_than_the_documentation_says(u
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     analyze = systemd_analyze()
     instances = []
-    for unit in [*UNITS.glob("*.service"), *UNITS.glob("*.target")]:
+    for unit in [*UNITS.glob("*.service"), *UNITS.glob("*.target"), *UNITS.glob("*.path")]:
         target = tmp_path / unit.name
         shutil.copy(unit, target)
         instances.append(str(tmp_path / re.sub("@", "@lab", unit.name)))

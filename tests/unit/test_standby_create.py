@@ -61,7 +61,8 @@ def test_a_standby_runs_redis_and_its_daemon_and_nothing_else_of_a_master() -> N
     steps = follow_steps(there, b"{}")
     starts = next(step for step in steps if step.name.startswith("start"))
     words = next(action.argv for action in starts.actions if isinstance(action, Run))
-    assert words[-3:] == ("grass@lab.target", "grass-redis@lab.service", "grass-standby@lab.service")
+    assert words[-4:-1] == ("grass@lab.target", "grass-redis@lab.service", "grass-standby@lab.service")
+    assert words[-1] == "grass-takeover@lab.path", "which waits for a vote"
     stops = next(step for step in steps if step.name.startswith("stop"))
     stopped = next(action.argv for action in stops.actions if isinstance(action, Run))
     assert "grass-master-agent@lab.service" in stopped and "grass-redis@lab.service" not in stopped

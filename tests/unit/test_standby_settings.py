@@ -41,7 +41,6 @@ def test_a_standby_is_an_address_or_a_mapping() -> None:
     [
         ("m", "standby: is the same machine as master"),
         ("n", r"standby: is the same machine as nodes\[0\]"),
-        ({"address": "s", "witness": "n"}, "standby.witness: is not possible yet"),
         ({"address": "s", "when_away": "wait"}, "standby.when_away: must be"),
         ({"when_away": "refuse"}, "standby.address: is missing"),
         (["s"], "standby: must be a mapping"),
@@ -50,6 +49,49 @@ def test_a_standby_is_an_address_or_a_mapping() -> None:
 def test_a_wrong_standby_is_refused_with_its_path(standby: Any, said: str) -> None:
     with pytest.raises(ManifestError, match=said):
         read(standby)
+
+
+NODES = [{"name": "n1", "address": "n"}, {"name": "n2", "address": "m"}, "other"]
+
+
+def witnessed(witness: str, **more: Any) -> StandbySettings | None:
+    content = {"mode": "grass/on-premises", "name": "lab", "master": {"address": "m", "name": "first"}, "nodes": NODES}
+    found = parse_settings({**content, "standby": {"address": "s", "witness": witness}, **more})
+    assert isinstance(found, OnPremisesSettings)
+    return found.standby
+
+
+def test_a_witness_is_a_named_node_of_another_machine() -> None:
+    found = witnessed("n1", share={"path": "/share"})
+    assert found is not None and found.witness == "n1"
+
+
+@pytest.mark.parametrize(
+    ("witness", "said"),
+    [
+        ("first", "standby.witness: first is the master itself"),
+        ("s", "standby.witness: s is the standby itself"),
+        ("n2", "standby.witness: n2 is on the master's machine"),
+        ("n9", "standby.witness: no node n9 in `nodes`; those with a `name` are: n1, n2"),
+        ("other", "standby.witness: no node other in `nodes`"),
+        ("a b", "standby.witness: must be"),
+    ],
+)
+def test_a_wrong_witness_is_refused_with_its_path(witness: str, said: str) -> None:
+    with pytest.raises(ManifestError, match=said):
+        witnessed(witness, share={"path": "/share"})
+
+
+def test_a_witness_needs_a_share_that_outlives_the_master() -> None:
+    with pytest.raises(ManifestError, match=r"standby\.witness: needs a `share`"):
+        witnessed("n1")
+
+
+def test_status_says_whether_a_failover_is_automatic() -> None:
+    view = StandbyView("10.0.0.2", "in step", 0.0, witness="n1")
+    assert show_standby(view) == "10.0.0.2: in step; takes over by itself (witness n1)"
+    away = StandbyView("10.0.0.2", "in step", 0.0, witness="n1", why="node n1: does not answer")
+    assert "does not take over by itself now: node n1: does not answer (witness n1)" in show_standby(away)
 
 
 def test_the_key_of_the_standby_reads_what_makes_a_master() -> None:

@@ -41,6 +41,7 @@ from grass.provision.provisioner import Created, Session
 from grass.system import clock
 
 _CLOCKS_APART = 60.0
+_WITNESS_ANSWERS = 30.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,25 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
         plain_before = was is not None and not was.tls
         upgrade = upgrade_of(was, config)
         join_nodes(session, settings, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
+        if settings.standby is not None and settings.standby.witness:
+            _check_witness(session, settings.standby.witness)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
+
+
+def _check_witness(session: Session, name: str) -> None:
+    """Raises UnreachableError: the cluster is ready, but the standby would not take over by itself."""
+    from grass.api.client import Client
+
+    until = clock.steady() + _WITNESS_ANSWERS
+    with Client(session.name, home=session.home) as client:
+        while (view := client.status().standby) is None or view.witness != name or view.why:
+            if clock.steady() > until:
+                why = view.why if view is not None and view.why else "the master does not know it yet"
+                raise UnreachableError(
+                    f"standby.witness: {why}; the cluster is ready, and its standby does not take over by itself until "
+                    f"the master reaches node {name}"
+                )
+            clock.sleep(0.5)
 
 
 def _look_at_standby(
@@ -105,6 +124,9 @@ def _followed(known: Known, follower: Standby | None, touch: Callable[[], None])
         return known
     url = api_url(follower.settings, follower.config)
     told = replace(known.design.config, standby=standby.as_known(follower, follower.key(), url))
+    was = known.facts.config
+    if was is not None and was.standby is not None and was.standby.witness not in ("", follower.wanted.witness):
+        follower.forget_witness()
     return replace(known, design=replace(known.design, config=told))
 
 
@@ -112,15 +134,17 @@ def _before_it_is_needed(known: Known) -> Known | None:
     """Return a master that does not need its standby yet: one that does would refuse all writes until it follows. None:
     it follows already, or is never needed."""
     config, was = known.design.config, known.facts.config
-    if config.standby is None or not config.standby.needed or (was is not None and was.standby == config.standby):
+    follows = was is not None and was.standby == config.standby
+    if config.standby is None or follows or not (config.standby.needed or config.standby.witness):
         return None
-    told = replace(config, standby=replace(config.standby, needed=False))
+    told = replace(config, standby=replace(config.standby, needed=False, witness=""))
     return replace(known, design=replace(known.design, config=told))
 
 
 def _follow(host: SshHost, follower: Standby, known: Known, session: Session) -> None:
     key = keyring.load_client(session.client_dir).master().thumbprint()
-    standby.follow(follower, known.design.config, host.server_key(), key, session)
+    admin = admin_of(follower.settings, session.client_dir)
+    standby.follow(follower, known.design.config, host.server_key(), key, admin, session)
 
 
 def _without_former_standby(session: Session, settings: OnPremisesSettings, machines: Machines) -> Machines:

@@ -82,13 +82,16 @@ def _take_over(
     config = config_as_before(before, known.design.config)
     known = replace(known, design=replace(known.design, config=config))
     behind = 0.0
-    if host.run(["test", "-e", f"{config.home}/{MARK}"], sudo=True).ok:
+    follows = host.run(["test", "-e", f"{config.home}/{MARK}"], sudo=True).ok
+    if follows:
         behind = _checked(session, machines, there, host, config, needed, force)
-        masters = load_masters(session.client_dir)
+    masters = load_masters(session.client_dir)
+    if follows or not any(each.machine.address == machines.master.address for each in masters.old):
         masters = masters.with_old(machines.master, masters.redis or old_master.redis_of(machines.master, before))
         masters.save(session.client_dir)  # whatever is cut off, the next call fences them
         masters = old_master.fence(session, masters, there.address)
-        run_steps(host, [_promotion(config, masters, behind)], session.progress, f"standby {host.name}")
+        if follows:
+            run_steps(host, [_promotion(config, masters, behind)], session.progress, f"standby {host.name}")
         at = host.run(["cat", "--", f"{config.home}/{TERM}"], sudo=True).check().out
         replace(masters, redis=old_master.redis_of(there, config), term=int(at)).save(session.client_dir)
     outcome, url = set_up(host, settings, session, known, replace(machines, standby=None))

@@ -74,7 +74,10 @@ def _reads(design: MasterDesign, bundle: Bundle, setup: bytes) -> dict[str, str]
     everything = (setup, *digests.values())
     env = digests[f"{ETC}/{config.name}.env"]
     redis: tuple[object, ...] = (env, bundle.digest, design.redis_server, repr(config.redis), config.tls)
-    redis += (config.task_redis_server, *([config.standby.needed] if config.standby is not None else []))
+    redis += (
+        config.task_redis_server,
+        *([config.standby.needed or bool(config.standby.witness)] if config.standby is not None else []),
+    )
     samba = (env, digests.get(f"{ETC}/{config.name}.smb.conf"))
     few = {"grass-redis": redis, "grass-task-redis": redis, "grass-samba": samba}
     words = {}

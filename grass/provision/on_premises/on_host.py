@@ -133,7 +133,9 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
         passwords=secrets.redis,
         tcp=(config.redis.host, config.redis.port),
         tls=config.tls_files if config.redis.tls else None,
-        more=master_lines(needed=config.standby.needed) if config.standby is not None else "",
+        more=master_lines(needed=config.standby.needed or bool(config.standby.witness))
+        if config.standby is not None
+        else "",
     )
 
 

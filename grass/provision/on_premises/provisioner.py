@@ -85,6 +85,10 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
             if view is not None and view.state == "away":
                 cure = f"`journalctl -u grass-standby@{self._session.name}` on it says why"
                 yield Finding(f"standby of {self._session.name}", False, f"{view.address} is away", cure)
+            elif view is not None and view.witness and view.why:
+                text = f"{view.address} would not take over by itself now: {view.why}"
+                cure = f"the witness is node {view.witness}; `grass node show {view.witness}` says how it is"
+                yield Finding(f"standby of {self._session.name}", False, text, cure)
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         hosts = wanted_hosts(request, self._machines().master.login)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from grass.assets import asset
 from grass.config import ClusterConfig, StandbyConfig
 from grass.errors import ConflictError, InputError
 from grass.hosts import Host
@@ -22,18 +23,21 @@ from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.machines import open_host
-from grass.provision.on_premises.master import folders_of, made_on_master
+from grass.provision.on_premises.master import Admin, folders_of, made_on_master
 from grass.provision.on_premises.master_files import config_files, unit_files
+from grass.provision.on_premises.on_host import MasterSetup
 from grass.provision.on_premises.record import Made
-from grass.provision.on_premises.standby_on_host import SEEN, Seen, StandbySetup
+from grass.provision.on_premises.standby_on_host import SEEN, STAGED, Seen, StandbySetup, TakeOver
 from grass.provision.on_premises.steps import Put, Run, Step, run_steps
 from grass.provision.provisioner import Session
-from grass.supervision.standby import FOLDER, MARK, Following
+from grass.supervision.candidate import FOLDER
+from grass.supervision.standby import MARK, Following
 from grass.system import clock
 from grass.wire.codec import encode
 
 ON_HOST = (*install.AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.standby_on_host")
-SERVICE = "standby"
+SERVICE, TAKEOVER = "standby", "takeover"
+_TAKEOVER_UNITS = (f"{TAKEOVER}@.path", f"{TAKEOVER}@.service")
 _PATIENCE = 120.0
 _KEY = """
 [ -s "$1/key" ] || ssh-keygen -q -t ed25519 -N '' -C '' -f "$1/key" || exit 1
@@ -86,6 +90,13 @@ class Standby:
         run_steps(self.host, steps, lambda _: None, self.label)
         return " ".join(self.host.get(f"{folder}/key.pub", sudo=True).decode().split()[:2])
 
+    def forget_witness(self) -> None:
+        """Let it ask no witness from now on, until it follows anew: before the master asks another one, or none."""
+        name, home = self.config.name, self.config.home
+        forget = 'systemctl stop "$1" 2>/dev/null; rm -f -- "$2" && ! systemctl is-active --quiet "$1"'
+        staged = f"{home}/{STAGED}/cluster.json"
+        self.host.run(["sh", "-c", forget, "forget", unit(name), staged], sudo=True).check()
+
     @property
     def label(self) -> str:
         return f"standby {self.host.name}"
@@ -136,7 +147,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def as_known(standby: Standby, key: str, url: str) -> StandbyConfig:
-    return StandbyConfig(standby.wanted.host.address, key, url, standby.wanted.needed)
+    return StandbyConfig(standby.wanted.host.address, key, url, standby.wanted.needed, standby.wanted.witness)
 
 
 def packages_steps(design: MasterDesign) -> list[Step]:
@@ -151,19 +162,23 @@ def packages_steps(design: MasterDesign) -> list[Step]:
 
 def made_on_standby(design: MasterDesign, facts: Facts) -> Made:
     made = made_on_master(design, facts)
+    name = design.config.name
     own = Made(
-        units=(unit(design.config.name),),
-        files=(f"{UNIT_FOLDER}/grass-{SERVICE}@.service",),
+        units=(unit(name), *(f"grass-{TAKEOVER}@{name}.{kind}" for kind in ("path", "service"))),
+        files=tuple(f"{UNIT_FOLDER}/grass-{each}" for each in (f"{SERVICE}@.service", *_TAKEOVER_UNITS)),
     )
     return record.merged(made, record.claim(own, facts.there, facts.records))
 
 
-def follow(standby: Standby, master: ClusterConfig, host_key: str, key: str, session: Session) -> None:
+def follow(standby: Standby, master: ClusterConfig, host_key: str, key: str, admin: Admin, session: Session) -> None:
     """Have the machine follow the master, which knows it. ``key``: id of the master's key."""
     assert master.files is not None and master.redis.port is not None
     redis = network_address(master.redis.host or "", master.redis.port)
     following = Following(master.address, master.files.port, redis, 0, logs=master.samba is not None)
-    setup = encode(StandbySetup(standby.config, following, host_key, standby.design.redis_server, key)).encode()
+    server, config = standby.design.redis_server, standby.config
+    own = MasterSetup(config, admin.name, admin.key, server, None, standby.bundle.digest, admin.files_key)
+    takeover = TakeOver(own, standby.design.units)
+    setup = encode(StandbySetup(config, following, host_key, server, key, takeover)).encode()
     run_steps(standby.host, follow_steps(standby, setup), session.progress, standby.label)
     wait_in_step(standby.host, standby.config, _PATIENCE)
 
@@ -171,11 +186,14 @@ def follow(standby: Standby, master: ClusterConfig, host_key: str, key: str, ses
 def follow_steps(standby: Standby, setup: bytes) -> list[Step]:
     design, home, name = standby.design, standby.config.home, standby.config.name
     files = [*unit_files(design, SERVICE), *config_files(design)]
+    for each in _TAKEOVER_UNITS:
+        files.append(Put(f"{UNIT_FOLDER}/grass-{each}", asset(f"deploy/systemd/grass-{each}").read_bytes()))
     digest = hashlib.sha256(setup + standby.bundle.digest.encode()).hexdigest()
     mine = (unit(name, REDIS), unit(name))
     rest = [each for each in (*old_master.units(name),) if each not in mine]
     done = f"{home}/{FOLDER}/made"
     start = 'systemctl enable --quiet "$@" && systemctl restart "$@"'
+    path = f"grass-{TAKEOVER}@{name}.path"
     there = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && [ -s "$3" ]'
     mark = Put(done, f"{digest}\n".encode(), 0o600, "grass:grass")
     stop = 'for u in "$@"; do systemctl disable --now "$u" 2>/dev/null; done; true'
@@ -196,7 +214,7 @@ def follow_steps(standby: Standby, setup: bytes) -> list[Step]:
         ),
         Step(
             "start the replica and the standby",
-            (Run(("sh", "-c", start, "start", f"grass@{name}.target", *mine)), mark),
+            (Run(("sh", "-c", start, "start", f"grass@{name}.target", *mine, path)), mark),
             Run(("sh", "-c", _RUNS, "check", done, digest, *mine)),
         ),
         install.old_versions_step(),

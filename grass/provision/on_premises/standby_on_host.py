@@ -24,14 +24,15 @@ from grass.network_address import host_and_port
 from grass.provision import ports
 from grass.provision.backup.restoring import INTERRUPTED, key_in
 from grass.provision.on_premises.facts import REPLACED_BY
-from grass.provision.on_premises.on_host import FOLDERS, SHARE_FOLDERS, STARTED
+from grass.provision.on_premises.on_host import FOLDERS, SHARE_FOLDERS, STARTED, MasterSetup
 from grass.store import embedded
 from grass.store.connect import open_backend
 from grass.store.keys import RECORD, Keys
 from grass.store.replica_conf import STANDBY_USER, replica_lines, write_replica_users
 from grass.supervision import predecessor
+from grass.supervision.candidate import ELECTED, FOLDER
 from grass.supervision.moved import MOVED_TO, TERM
-from grass.supervision.standby import FOLDER, FOLLOWING, HEARD, HEARD_FORM, MARK, STATE, Following, Heard, pull
+from grass.supervision.standby import FOLLOWING, HEARD, HEARD_FORM, MARK, STATE, Following, Heard, pull
 from grass.system import clock
 from grass.system.private_file import write_private
 from grass.system.usable_resources import usable_memory
@@ -47,6 +48,13 @@ _ASIDE = "replaced-"
 _STATE = ("appendonlydir", "appendonly.aof", "dump.rdb")
 
 
+class TakeOver(msgspec.Struct):
+    """What a standby needs to become the master by itself: the setup of a master there, the names of its units."""
+
+    setup: MasterSetup
+    units: tuple[str, ...]
+
+
 class StandbySetup(msgspec.Struct):
     """Input of ``set_up``. ``config``: as of the master that this machine can become. ``host_key``: of the master's
     sshd, as ``TYPE BASE64``. ``following``: with port 0. ``server``: path of the redis server. ``key``: id of the
@@ -57,6 +65,7 @@ class StandbySetup(msgspec.Struct):
     host_key: str
     server: str
     key: str
+    takeover: TakeOver
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -84,6 +93,7 @@ class Promotion(msgspec.Struct):
     behind: float
 
 
+TAKEOVER: Form[TakeOver] = Form(TakeOver)
 SETUP: Form[StandbySetup] = Form(StandbySetup)
 SEEN: Form[Seen] = Form(Seen)
 PROMOTION: Form[Promotion] = Form(Promotion)
@@ -115,7 +125,9 @@ def set_up(asked: StandbySetup) -> None:
     master_certificate.make(config, clock.wall())
     _write_replica(config, following, Path(asked.server))
     config.save()
+    write_private(home / FOLDER / "takeover.json", encode(asked.takeover))
     for stale in (
+        ELECTED,
         STARTED,
         "made",
         REPLACED_BY,
@@ -214,7 +226,7 @@ def promote(asked: Promotion) -> None:
         keys = Keys(config.key_prefix)
         term = max(asked.term, predecessor.term_of(backend, keys.restored)) + 1
         record = encode(Restored(made=now - asked.behind, at=now, term=term))
-        backend.apply([("HSET", keys.restored, RECORD, record), ("DEL", keys.alone)])
+        backend.apply([("HSET", keys.restored, RECORD, record), ("DEL", keys.alone, keys.consent)])
     (home / TERM).write_text(f"{term}\n")
     predecessor.write(home, asked.predecessors, config)
     for address in predecessor.listed(home):
