@@ -7,6 +7,7 @@ rules are in ``grass.model.witness``. Used by ``standby``.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -21,8 +22,8 @@ from grass.supervision.predecessor import term_of
 from grass.supervision.witness_call import ask_witness
 from grass.system import clock
 from grass.system.private_file import write_private
-from grass.wire.node_api import VOTE
-from grass.wire.witness import AskVote
+from grass.wire.node_api import VOTE, NodeCall
+from grass.wire.witness import AskVote, WitnessAnswer
 
 FOLDER = "standby"
 ELECTED = f"{FOLDER}/elected"
@@ -44,9 +45,14 @@ class Follows(Protocol):
     def follow(self) -> None: ...
 
 
+Ask = Callable[[ClusterConfig, RedisBackend, str, NodeCall[AskVote, WitnessAnswer], AskVote], WitnessAnswer]
+
+
 class Candidate:
-    def __init__(self, config: ClusterConfig, follower: Follows) -> None:
-        self._config, self._follower = config, follower
+    """A standby that may take over. ``ask``: as ``ask_witness``."""
+
+    def __init__(self, config: ClusterConfig, follower: Follows, ask: Ask = ask_witness) -> None:
+        self._config, self._follower, self._ask = config, follower, ask
         self._keys = Keys(config.key_prefix)
         self._left: float | None = None
         self._listens_since = clock.steady()
@@ -100,7 +106,7 @@ class Candidate:
             self._follow_again()
             return False
         asked = AskVote(term_of(backend, self._keys.restored), address)
-        answer = ask_witness(self._config, backend, witness, VOTE, asked)
+        answer = self._ask(self._config, backend, witness, VOTE, asked)
         if answer.why:
             log.warning("witness %s gives no vote: %s; following again", witness, answer.why)
             self._follow_again()

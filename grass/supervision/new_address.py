@@ -34,12 +34,14 @@ log = logging.getLogger(__name__)
 
 
 def start_telling(config: ClusterConfig) -> None:
+    """Return at once. Most masters have nothing to tell."""
     if (Path(config.home) / UNTOLD).exists():
         threading.Thread(target=_run, args=(config,), name="new-address", daemon=True).start()
 
 
 def _run(config: ClusterConfig) -> None:
     keys, told, said = Keys(config.key_prefix), set[str](), False
+    failed: dict[str, str] = {}
     with closing(open_backend(config, Secrets.load(config.home), "admin")) as backend:
         while True:
             try:
@@ -48,7 +50,7 @@ def _run(config: ClusterConfig) -> None:
                     backend.apply([logged(keys, EventRecord(clock.wall(), EventKind.STANDBY.value, text))])
                     said = True
                 untold = [each for each in _nodes(backend, keys) if each.name not in told]
-                told |= {each.name for each in untold if _tell(config, backend, keys, each)}
+                told |= {each.name for each in untold if _tell(config, backend, keys, each, failed)}
                 if len(told) >= len(_nodes(backend, keys)):
                     (Path(config.home) / UNTOLD).unlink(missing_ok=True)
                     return
@@ -62,7 +64,7 @@ def _nodes(backend: RedisBackend, keys: Keys) -> list[NodeRecord]:
     return [each for each in found if each.state is not NodeState.LEFT and each.api_port]
 
 
-def _tell(config: ClusterConfig, backend: RedisBackend, keys: Keys, node: NodeRecord) -> bool:
+def _tell(config: ClusterConfig, backend: RedisBackend, keys: Keys, node: NodeRecord, failed: dict[str, str]) -> bool:
     redis = config.redis
     asked = NewMaster(
         term_of(backend, keys.restored),
@@ -74,7 +76,9 @@ def _tell(config: ClusterConfig, backend: RedisBackend, keys: Keys, node: NodeRe
     try:
         ask_node(config, node, NEW_MASTER, asked)
     except GrassError as error:
-        log.info("node %s does not know yet that this machine is the master: %s", node.name, error)
+        if failed.get(node.name) != str(error):
+            failed[node.name] = str(error)
+            log.info("node %s does not know yet that this machine is the master; trying again: %s", node.name, error)
         return False
     log.info("node %s knows that this machine is the master", node.name)
     return True
