@@ -115,6 +115,8 @@ def test_a_standby_takes_over_by_itself_when_the_master_loses_its_power(cluster:
     with suppress(LabError):  # its master-agent waits for a consent, so systemd is not done within a minute
         lab.hosts["master"].start()
     wait_until(lambda: fenced(lab), 60, "the fence")
+    refused = cluster.create()  # this machine still takes the old one for the master
+    assert refused.returncode == 2 and "took over from the master by itself" in refused.stderr
     done = cluster.grass("cluster", "failover")  # tells this machine, and disables the old units
     assert done.returncode == 0, done.stderr
     lab.ssh("n1", "touch", "/tmp/enough")

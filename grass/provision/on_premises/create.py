@@ -32,6 +32,7 @@ from grass.provision.on_premises.first_nodes import join_nodes, offer_of
 from grass.provision.on_premises.log_damage import log_damage
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
+from grass.provision.on_premises.masters import load_masters
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.services import why_not
@@ -109,7 +110,7 @@ def _look_at_standby(
     session: Session, host: SshHost, settings: OnPremisesSettings
 ) -> tuple[Facts, MasterDesign, Bundle]:
     def check(host: SshHost, facts: Facts) -> None:
-        standby.check_machine(host, facts, settings.name)
+        standby.check_machine(host, facts, settings.name, load_masters(session.client_dir).term)
 
     known = look(host, settings, session, make_bundle, check)
     return known.facts, known.design, known.bundle

@@ -19,8 +19,9 @@ from grass.manifest.on_premises import HostSettings, OnPremisesSettings, Standby
 from grass.model.daemons import REDIS
 from grass.network_address import network_address
 from grass.provision.on_premises import install, old_master, packages, record
+from grass.provision.on_premises.backup_on_host import TERM
 from grass.provision.on_premises.bundle import Bundle
-from grass.provision.on_premises.design import UNIT_FOLDER, VENV, MasterDesign
+from grass.provision.on_premises.design import STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.master import Admin, folders_of, made_on_master
@@ -49,6 +50,10 @@ for unit in "$@"; do ! systemctl is-enabled --quiet "$unit" 2>/dev/null || exit 
 _RUNS = """
 [ "$(cat "$1" 2>/dev/null)" = "$2" ] || exit 1
 systemctl is-active --quiet "$3" && systemctl is-active --quiet "$4"
+"""
+_TERM = f"""
+[ -e "$1/{MARK}" ] || cat "$1/{TERM}" 2>/dev/null
+true
 """
 _PROGRAMS = "command -v ssh >/dev/null && command -v ssh-keygen >/dev/null"
 
@@ -119,8 +124,14 @@ def prepared(
         yield Standby(host, wanted, there, facts, design, bundle)
 
 
-def check_machine(host: SshHost, facts: Facts, name: str) -> None:
-    """Raises InputError: the machine is a node, or lacks programs."""
+def check_machine(host: SshHost, facts: Facts, name: str, term: int) -> None:
+    """``term``: of the last failover that is known here. Raises InputError: the machine is a node, or lacks programs;
+    ConflictError: it became the master by itself."""
+    said = host.run(["sh", "-c", _TERM, "term", f"{STATE}/clusters/{name}"], sudo=True).out.strip()
+    if said.isdigit() and int(said) > term:
+        raise ConflictError(
+            f"standby {host.name}: took over from the master by itself; `grass cluster failover` makes it known here"
+        )
     if facts.config is not None and not facts.config.redis.embedded:
         raise InputError(
             f"standby: {host.name} is a node of cluster {name}; `grass leave` there first, or take another"
