@@ -19,7 +19,6 @@ from grass.manifest.on_premises import HostSettings, OnPremisesSettings, Standby
 from grass.model.daemons import REDIS
 from grass.network_address import network_address
 from grass.provision.on_premises import install, old_master, packages, record
-from grass.provision.on_premises.backup_on_host import TERM
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
@@ -32,6 +31,7 @@ from grass.provision.on_premises.standby_on_host import SEEN, STAGED, Seen, Stan
 from grass.provision.on_premises.steps import Put, Run, Step, run_steps
 from grass.provision.provisioner import Session
 from grass.supervision.candidate import FOLDER
+from grass.supervision.moved import TERM
 from grass.supervision.standby import MARK, Following
 from grass.system import clock
 from grass.wire.codec import encode
