@@ -29,6 +29,8 @@ FOLDER = "standby"
 ELECTED = f"{FOLDER}/elected"
 """File in the cluster's folder: the witness gave its vote, and this machine becomes the master, also after a reboot."""
 _LOOK = 0.5
+_CONNECTS = 20.0
+"""Seconds in which it hears of the master again after it follows again, also on a busy machine."""
 
 log = logging.getLogger("grass.standby")
 
@@ -73,8 +75,8 @@ class Candidate:
     def _turn(self, backend: RedisBackend) -> bool:
         """Return whether to go on. Raises GrassError."""
         known = self._known()
-        if known is None:
-            return True
+        if known is None or backend.hget(self._keys.nodes, known[0]) is None:
+            return True  # a node that has not joined yet gives no vote
         now, heard = clock.steady(), max(self._follower.heard_at, self._listens_since)
         match next_of(now, heard, self._left, whole=self._is_whole(backend)):
             case Next.LEAVE if self._left is None:
@@ -116,5 +118,5 @@ class Candidate:
         return True
 
     def _follow_again(self) -> None:
-        self._left, self._listens_since = None, clock.steady()
+        self._left, self._listens_since = None, clock.steady() + _CONNECTS
         self._follower.follow()

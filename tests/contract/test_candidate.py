@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.config import ClusterConfig, RedisConfig, Secrets, StandbyConfig
-from grass.model.witness import Record
+from grass.model.witness import SILENT, Record
+from grass.store.keys import Keys
 from grass.supervision.candidate import ELECTED, FOLDER, Candidate
 from grass.system.clock import steady
 from grass.wire.witness import AskVote, MasterLives, WitnessAnswer
@@ -31,9 +32,13 @@ class Follower:
     heard_at: float
     whole_since: str
     follows: bool = True
+    left: int = 0
+    left_again: threading.Event = field(default_factory=threading.Event)
 
     def leave(self) -> None:
-        self.follows = False
+        self.follows, self.left = False, self.left + 1
+        if self.left > 1:
+            self.left_again.set()
 
     def follow(self) -> None:
         self.follows = True
@@ -68,6 +73,9 @@ def config(both: tuple[Master, Replica], tmp_path: Path) -> ClusterConfig:
         "test", "m", str(home), str(tmp_path), RedisConfig(embedded=True, socket=str(replica.socket))
     )
     Secrets({"admin": replica.passwords["admin"]}, "").save(home)
+    with closing(both[0].backend()) as backend:
+        backend.apply([("HSET", Keys("grass:test:").nodes, "n1", "{}")])
+        assert backend.on_replica(10)
     told = replace(config, standby=StandbyConfig("10.0.0.2", "", "", witness="n1"))
     told.save(home / FOLDER / "master" / "cluster.json")
     return config
@@ -112,6 +120,7 @@ def test_a_standby_without_a_vote_follows_again(
     run(config, follower, vote)
     assert asked.wait(30)
     wait_until(lambda: follower.follows, 10, "that it follows")
+    assert not follower.left_again.wait(SILENT + 3), "a busy machine needs longer to connect"
     assert not (Path(config.home) / ELECTED).exists()
 
 
