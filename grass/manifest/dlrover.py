@@ -61,6 +61,8 @@ def _master(parts: Mapping[str, Component]) -> Component:
         env={name: value for name, value in like.env.items() if name == "PATH"},
         restart=Restart(RestartOn.ON_FAILURE, None, 0.2),
         grace=_GRACE,
+        where=like.where,
+        avoid=like.avoid,
         image=like.image,
         runtime=like.runtime,
         container=replace(like.container, mounts=(), shm=None),

@@ -23,10 +23,18 @@ def job(**components: Any) -> Job:
 
 
 def test_the_master_is_added_and_decides_nothing_about_success() -> None:
-    found = job(worker={"image": "train:1", "env": {"PATH": "/opt/bin", "A": "1"}, "resources": {"gpu": 8}})
+    found = job(
+        worker={
+            "image": "train:1",
+            "env": {"PATH": "/opt/bin", "A": "1"},
+            "resources": {"gpu": 8},
+            "where": {"zone": "a"},
+        }
+    )
     master = found.components[DLROVER_MASTER]
     assert (master.command, master.ports) == (("python3", "-m", "grass_dlrover"), ("dlrover",))
     assert (master.image, master.env) == ("train:1", {"PATH": "/opt/bin"}), "it needs the Python of the workers"
+    assert master.where == {"zone": ("a",)}, "so a namespace or a site keeps all of the job"
     assert (master.resources.gpu, master.resources.cpu) == (0, 100)
     assert (master.restart.policy, master.restart.limit) == (RestartOn.ON_FAILURE, None)
     assert found.success == ("worker",)
