@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,13 @@ class Agent:
         self.address, self.uid, self.node = found[1], found[2], node
 
     def call(self, path: str, body: bytes, uid: str | None = None) -> tuple[int, bytes]:
+        """Ask again, as DLRover's client does ten times, if the master ends while it is asked."""
+        for _ in range(9):
+            with suppress(ConnectionError):
+                return self.call_once(path, body, uid)
+        return self.call_once(path, body, uid)
+
+    def call_once(self, path: str, body: bytes, uid: str | None) -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection(self.address, timeout=60)) as connection:
             connection.request("POST", path, body, {"job_uid": self.uid if uid is None else uid})
             answer = connection.getresponse()
