@@ -69,6 +69,8 @@ Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None  # Any: JSO
 
 PlainData = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 _T = TypeVar("_T")
+_Failure = tuple[Exception, UnreachableError | None]
+"""The last error of an address, and what the server there had answered before."""
 
 
 class StreamCutError(UnreachableError):
@@ -213,6 +215,7 @@ class Transport:
         self, attempt_once: Callable[[], _T], patience: Patience, changes: bool = False, resumed: bool = False
     ) -> _T:
         reported = False
+        first: _Failure | None = None
         while True:
             try:
                 return self._noting_where(lambda: self._following(attempt_once, patience))
@@ -229,11 +232,19 @@ class Transport:
                     ) from None
                 self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
-                if not patience.goes_on(error) and not self._try_other(patience):
-                    self._give_up(error, patience.answer, changes and patience.arrived)
+                if not patience.goes_on(error):
+                    first = self._elsewhere(first, error, patience, changes)
                 if resumed and not reported and self.on_away is not None and patience.waited > _SILENT:
                     reported = True
                     self.on_away(self._text("does not answer; waiting for it to come back"))
+
+    def _elsewhere(self, first: _Failure | None, error: Exception, patience: Patience, changes: bool) -> _Failure:
+        """Go on at the standby, and return what the first address answered. Raises that if the cluster lives there, or
+        is at none of both."""
+        lives = first is None and isinstance(patience.answer, _COMPLETE)
+        if lives or not self._try_other(patience):
+            self._give_up(*(first or (error, patience.answer)), changes and patience.arrived)
+        return error, patience.answer
 
     def _try_other(self, patience: Patience) -> bool:
         """Go on at the standby, whose address is known, once. Return whether there is one."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from joserfc.jwk import RSAKey
+from redis import Redis
 from werkzeug.serving import make_server
 
 from grass.api import keyring
@@ -18,7 +19,7 @@ from grass.api.client import Client
 from grass.api.join_client import ask_notice
 from grass.api.notice import ForgedNoticeError, OldNoticeError, open_notice, sign
 from grass.config import StandbyConfig
-from grass.errors import InputError, UnreachableError
+from grass.errors import InputError, StoreRefusesError, UnreachableError
 from grass.provision.on_premises.following import newest
 from grass.provision.on_premises.join_record import Own
 from grass.store.api_store import ApiStore
@@ -184,7 +185,11 @@ def test_a_master_whose_redis_refuses_it_sends_clients_to_the_standby(tmp_path: 
     home = tmp_path / "fenced"
     config = replace(write_cluster(home, 1, {"ann": "user"}), standby=StandbyConfig("10.0.0.2", "", url(new)))
     try:
-        with closing(redis.backend("api")) as backend, closing(redis.backend("admin")) as admin:
+        with (
+            closing(redis.backend("api")) as backend,
+            closing(redis.backend("admin")) as admin,
+            Redis(unix_socket_path=str(redis.socket), username="admin", password=redis.passwords["admin"]) as raw,
+        ):
             app = create_app(config, ApiStore(backend, Keys("grass:local:")))
             with serving(app) as port:
                 own = write_client(home, "ann", f"http://127.0.0.1:{port}")
@@ -192,6 +197,12 @@ def test_a_master_whose_redis_refuses_it_sends_clients_to_the_standby(tmp_path: 
                 here = keyring.load_profile(folder)
                 with closing(Client("local", home=own, timeout=0.3)) as client:
                     client.jobs()
+                    keyring.save_other(folder, replace(here, url="http://127.0.0.1:1"))
+                    least = "min-replicas-to-write"
+                    raw.config_set(least, 1)
+                    with pytest.raises(StoreRefusesError):  # it lives: nobody looks for it elsewhere
+                        client.start({"name": "j", "components": {"w": {"command": "true"}}})
+                    raw.config_set(least, 0)
                     admin.delete_users(["api"])
                     keyring.save_other(folder, replace(here, url=url(new)))
                     assert client.jobs() == [], "it answers that it is away, so the other address is tried"
