@@ -81,3 +81,49 @@ def test_a_standby_takes_over_and_the_old_master_becomes_its_standby(cluster: Cl
     wait_until(lambda: states(cluster)["long"] == ("SUCCEEDED", 1), 60, "the task that went on")
     assert lab.ssh("n1", "cat", "/tmp/runs").stdout.split() == ["long"]
     assert cluster.grass("cluster", "failover").returncode == 2  # there is no standby now
+
+
+def try_to_start(cluster: Cluster, name: str) -> tuple[int, str]:
+    file = cluster.home / f"{name}.yml"
+    file.write_text(json.dumps({"name": name, "components": {"w": {"command": "true"}}}))
+    done = cluster.grass("job", "start", str(file))
+    return done.returncode, done.stderr
+
+
+def standby_state(cluster: Cluster) -> str:
+    with Client(cluster.name, home=cluster.home) as client:
+        view = client.status().standby
+        return view.state if view is not None else ""
+
+
+def events(cluster: Cluster) -> str:
+    return cluster.grass("events", "--kind", "standby").stdout
+
+
+def doctor(cluster: Cluster) -> str:
+    return cluster.grass("doctor").stdout
+
+
+def test_a_master_that_needs_its_standby_refuses_writes_without_it_and_says_why(cluster: Cluster) -> None:
+    lab, where = cluster.lab, cluster.settings["standby"]
+    cluster.settings["standby"] = {"address": where, "when_away": "refuse"}
+    assert (done := cluster.create()).returncode == 0, done.stderr
+    wait_until(lambda: in_step(cluster), 60, "the standby")
+    assert f"standby of {cluster.name}" not in doctor(cluster)
+    started(cluster, "long", LONG)
+    wait_until(lambda: states(cluster)["long"] == ("RUNNING", 1), 30, "the task")
+
+    lab.ssh("n2", "systemctl", "stop", "grass-standby@e2e")
+    wait_until(lambda: standby_state(cluster) == "away", 60, "the absence of the standby")
+    code, said = try_to_start(cluster, "refused")
+    assert code == 3 and "the store refuses writes: the standby is away" in said, (code, said)
+    assert f"✗ standby of {cluster.name}: {where} is away" in doctor(cluster)
+    assert states(cluster) == {"long": ("RUNNING", 1)}
+    lab.ssh("n2", "systemctl", "start", "grass-standby@e2e")
+    wait_until(lambda: in_step(cluster), 60, "the standby again")
+    assert try_to_start(cluster, "accepted")[0] == 0
+    wait_until(
+        lambda: "writes are refused until it is back" in events(cluster), 30, "the event, once it can be written"
+    )
+    lab.ssh("n1", "touch", "/tmp/enough")
+    wait_until(lambda: states(cluster)["long"] == ("SUCCEEDED", 1), 60, "the task that went on")
