@@ -31,7 +31,10 @@ class NodeCalls(Requests):
         return self._get(path_of("nodes", name), NODE)
 
     def notice(self) -> str:
-        """Return where the master is, signed: for `grass node follow` on a machine that looks for it elsewhere."""
+        """Return where the master is, signed: for `grass node follow` on a machine that looks for it elsewhere.
+
+        Raises UnreachableError: no master answers.
+        """
         from grass.wire.views import NOTICE_VIEW
 
         return self._get("/v1/cluster/notice", NOTICE_VIEW).notice

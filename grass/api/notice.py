@@ -8,7 +8,8 @@ and ``master.api``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from grass.errors import GrassError, InputError, NotAllowedError
 from grass.wire.codec import encode
@@ -101,7 +102,7 @@ def _registry() -> JWSRegistry:
     return registry
 
 
-def _jwk(header: dict[str, Any]) -> dict[str, Any]:  # Any: unchecked JSON; ``public_key`` checks it
+def _jwk(header: Mapping[str, object]) -> dict[str, object]:
     jwk = header["jwk"]
     if not isinstance(jwk, dict):
         raise TypeError("no key")

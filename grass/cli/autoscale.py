@@ -24,7 +24,7 @@ _DRAIN_SECONDS = 60.0
 
 
 @click.command(cls=Command)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Look once, do what follows, and end.")
 @pass_invocation
 def autoscale(invocation: Invocation, file: Path, once: bool) -> None:

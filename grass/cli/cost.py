@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -46,7 +45,7 @@ def _sum(prices: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(prices) else None
 
 
-def _wire(one: Cost) -> dict[str, Any]:  # Any: JSON
+def _wire(one: Cost) -> dict[str, object]:
     return {
         "name": one.name,
         "what": one.what,

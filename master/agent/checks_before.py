@@ -103,8 +103,10 @@ def unheard(step: Step, node: str) -> None:
 
 
 def _passes(step: Step, placement: Placement) -> bool:
-    run, node = step.cluster.jobs[placement.job], step.cluster.nodes[placement.node]
-    component = run.components[placement.component]
+    run, node = step.cluster.jobs.get(placement.job), step.cluster.nodes.get(placement.node)
+    component = None if run is None else run.components.get(placement.component)
+    if component is None or node is None:
+        return True  # a plan that cannot be carried out is contained there
     level = component.spec.check
     if level is None or any(task.node == node.name for task in component.tasks.values()):
         return True

@@ -37,7 +37,7 @@ def stopped() -> list[Stop]:
 def attempts(tmp_path: Path, timers: Timers, stopped: list[Stop]) -> Attempts:
     config = cluster_config(tmp_path, tmp_path / "share")
     readiness = Readiness(lambda *_: None)
-    return Attempts(config, Shipper(config), readiness, timers, Removal(config), stopped.append, {})
+    return Attempts(config, Shipper(config), readiness, timers, Removal(config), stopped.append, lambda *_: None, {})
 
 
 def test_an_attempt_is_stopped_at_its_limit(attempts: Attempts, timers: Timers, stopped: list[Stop]) -> None:
