@@ -254,11 +254,14 @@ FILES = {
     "README.md": [],  # examples/digits/job.yml
     "docs/guide/containers.md": ["QUEUED: needs 4GiB memory per task; the largest node has 2GiB"],
     "docs/guide/elastic.md": [],  # tests/integration/test_elastic_torch.py runs such a job with the real torchrun
+    "docs/guide/failures.md": [],  # tests/unit/test_memory_growth.py has such tasks run out of memory
     "docs/guide/frameworks.md": [],  # test_elastic_torch.py, test_launchers.py and test_mars.py: with the real programs
     "docs/guide/jobs.md": ["FAILED", "SUCCEEDED", "SUCCEEDED", "RUNNING", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"],
     "docs/guide/joining.md": [],  # a join file
     "docs/guide/kubernetes.md": [],  # tests/integration/test_kubernetes_node.py runs jobs in a namespace
-    "docs/guide/notifications.md": ["", "SUCCEEDED"],  # the first one would call example.org
+    "docs/guide/node-checks.md": [],  # tests/integration/test_cli.py starts a job with a check
+    "docs/guide/notebooks.md": [],  # tests/integration/test_forward.py opens such pages
+    "docs/guide/notifications.md": ["", "SUCCEEDED", "SUCCEEDED"],  # the first one would call example.org
     "docs/guide/schedules.md": ["SUCCEEDED", "SUCCEEDED"],
     "docs/guide/sharing.md": ["QUEUED: no node matches its constraints", "QUEUED: waits until job prepare succeeds"],
 }
