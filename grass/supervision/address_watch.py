@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def watch_address(config: ClusterConfig, end: Callable[[], object]) -> None:
-    """Look each second, in a thread. ``end``: called once."""
+    """Look each second, in a thread, unless the master is this machine. ``end``: called once."""
+    if config.redis.host is None:
+        return
     threading.Thread(target=_run, args=(config, end), name="address", daemon=True).start()
 
 

@@ -65,7 +65,7 @@ def both() -> Iterator[tuple[Master, Replica]]:
 
 
 @pytest.fixture
-def config(both: tuple[Master, Replica], tmp_path: Path) -> ClusterConfig:
+def config(both: tuple[Master, Replica], tmp_path: Path) -> Iterator[ClusterConfig]:
     _, replica = both
     home = tmp_path / "home"
     (home / FOLDER / "master").mkdir(parents=True)
@@ -78,7 +78,8 @@ def config(both: tuple[Master, Replica], tmp_path: Path) -> ClusterConfig:
         assert backend.on_replica(10)
     told = replace(config, standby=StandbyConfig("10.0.0.2", "", "", witness="n1"))
     told.save(home / FOLDER / "master" / "cluster.json")
-    return config
+    yield config
+    (home / ELECTED).touch()  # ends the candidate
 
 
 def run(config: ClusterConfig, follower: Follower, vote: Callable[[AskVote], WitnessAnswer]) -> None:

@@ -85,6 +85,7 @@ OTHERS = {
     "node_idle",
     "pods",
     "pods_fleet",
+    "results",
     "scale_torch",
     "soak",
     "soak_days",
@@ -164,6 +165,8 @@ def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster, tmp_pa
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
     more = {"GRASS_BENCH_HOME": str(cluster.home), "LD_PRELOAD": str(deaf_library(tmp_path))}
     check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found, **more)
+    found = {"grass job results": "s", "first rows of the page": "ms", "frame of the table": "ms", "monitor": "%"}
+    check("results", ONE_ROUND, found, **more)
 
 
 def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:

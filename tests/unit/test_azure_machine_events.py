@@ -110,7 +110,7 @@ def test_a_preemption_is_told_to_each_node_agent_at_once_and_taken_back_if_it_en
     [
         event("Preempt", ("another-machine",)),
         event("Freeze", status="Started"),
-        event("Redeploy", ahead=600.0),
+        event("Redeploy", ahead=86_400.0),
         event("Preempt", ()),
         {"EventType": "Preempt"},
         {**event("Reboot"), "NotBefore": "soon"},
