@@ -6,7 +6,7 @@ Decides nothing. A damaged chunk or sample counts as absent: it is a gap in a cu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from grass.errors import UndecodableError
@@ -53,6 +53,12 @@ class HistoryStore:
         """Return the entries of usage streams after the given ids, oldest first, each with its id."""
         found = self._backend.wait(after, 0, _MOST_SAMPLES) if after else {}
         return {stream: list(self._sampled(entries)) for stream, entries in found.items()}
+
+    def unwritten(self, nodes: Iterable[str]) -> Iterator[UsageSample]:
+        """Yield what is not in the histories yet: the newest samples of these nodes, oldest first for each."""
+        cursors, streams = self.cursors(), map(self.keys.node_usage, nodes)
+        for found in self.samples({stream: cursors.get(stream, "0-0") for stream in streams}).values():
+            yield from (sampled.sample for _, sampled in found)
 
     def newest(self, node: str) -> Sampled | None:
         """Return the newest sample of a node."""

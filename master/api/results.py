@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from grass.errors import NotFoundError
+from grass.errors import NotFoundError, UndecodableError
 from grass.model.job import Component
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import ReasonCode
 from grass.model.task_values import values_of_all
+from grass.system import clock
 from grass.wire.job_record import JobRecord
-from grass.wire.keys import TaskKey
-from grass.wire.own_curves import INDEX, OWN_INDEX, SUMMARIES, Summary, last_field
+from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.own_curves import INDEX, MOST_FIGURES, OWN_INDEX, SUMMARIES, OwnIndex, Summary, last_field
 from grass.wire.result_views import ResultRow, ResultsView
 from grass.wire.task_record import TaskRecord
+from grass.wire.usage import OwnPoint
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.jobs import known_tasks
 from master.api.views import specification
 
+SENT_WITHIN = 1.0
+"""Seconds after the end of a task within which its node has sent its figures."""
 MOST_RUNS = 20
 """Earlier runs that are looked at for tasks that a rerun did not start again."""
 
@@ -38,10 +42,11 @@ def job_results(call: Call, job: str) -> ResultsView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
+    _await_figures(call, record)
     known = known_tasks(call, record, spec)
     indexes = {name: record.components[name].indexes for name in spec.components}
     shown = specification(spec, values=call.sees_values(record.user))
-    figures, full = _figures(call, record, [f"{name}.{index}" for name in indexes for index in indexes[name]])
+    figures, full = _figures(call, record, {str(key): task for key, task in known.items()})
     earlier = _earlier(call, record, {key for key, task in known.items() if _is_carried(task)})
     never = TaskRecord(TaskState.STOPPED if record.state.ended else TaskState.PENDING)
     rows = []
@@ -68,22 +73,52 @@ def _earlier(call: Call, record: JobRecord, wanted: set[TaskKey]) -> dict[TaskKe
             break
         known = known_tasks(call, previous, spec)
         here = {key for key in wanted if key in known and not _is_carried(known[key])}
-        figures, _full = _figures(call, previous, [str(key) for key in here])
+        figures, _full = _figures(call, previous, {str(key): known[key] for key in here})
         found |= {key: _Done(known[key], figures.get(str(key), {}), previous.id) for key in here}
         wanted, record = wanted - here, previous
     return found
 
 
-def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str, dict[str, Summary]], bool]:
-    """Return task → its figures, and whether the job reported more than are kept."""
+def _await_figures(call: Call, record: JobRecord) -> None:
+    """Wait until nodes have sent what tasks reported just before the end of their job."""
+    if record.ended is not None:
+        clock.sleep(min(SENT_WITHIN, max(0.0, record.ended + SENT_WITHIN - call.api.wall())))
+
+
+def _figures(
+    call: Call, record: JobRecord, tasks: Mapping[str, TaskRecord]
+) -> tuple[dict[str, dict[str, Summary]], bool]:
+    """Return task → its figures, and whether the job reported more than are kept. Nodes may have sent some that the
+    monitor has not written yet."""
     history = call.api.store.history
     key = history.keys.job_history(record.id)
-    index = history.texts(key, [INDEX]).get(INDEX)
-    if not index:
-        return {}, False
-    texts = history.texts(key, [last_field(task) for task in tasks])
+    unwritten = list(history.unwritten({task.node for task in tasks.values() if task.node is not None}))
+    text = history.texts(key, [INDEX]).get(INDEX)
+    index = OWN_INDEX.decode(text) if text else OwnIndex()
+    texts = history.texts(key, [last_field(task) for task in tasks]) if text else {}
     found = {task: SUMMARIES.decode(text) for task in tasks if (text := texts.get(last_field(task)))}
-    return found, OWN_INDEX.decode(index).unkept > 0
+    add_unwritten(
+        found, (point for sample in unwritten for point in sample.own), record.id, MOST_FIGURES - index.figures
+    )
+    return found, index.unkept > 0
+
+
+def add_unwritten(figures: dict[str, dict[str, Summary]], points: Iterable[OwnPoint], job_id: str, most: int) -> None:
+    """Add the points of a job to the figures of its tasks, at most ``most`` new figures, as the monitor will. Points that
+    it has written meanwhile change nothing."""
+    for point in points:
+        try:
+            key = AttemptKey.parse(point.key)
+        except UndecodableError:
+            continue  # the monitor leaves it out, too
+        if key.job_id != job_id:
+            continue
+        known = figures.setdefault(str(key.task), {})
+        if point.name in known:
+            known[point.name].add(point.step, point.value)
+        elif most > 0:
+            known[point.name] = Summary(point.value, point.value, point.value, point.step)
+            most -= 1
 
 
 def _row(key: str, done: _Done, values: dict[str, str]) -> ResultRow:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from grass.lines import lines_of
 from grass.task.own_figures import FIGURE_NAME
@@ -56,10 +56,13 @@ class _Series:
 class OwnFigures:
     """The points that were found and not yet sent.
 
-    ``found`` is called by the shipper's thread, ``take`` by the sampler's.
+    ``found`` is called by the threads that take figures, ``drain`` by the sampler's. ``soon``: is called in any thread
+    when an attempt with figures has ended: users look at them now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, soon: Callable[[], None] = lambda: None) -> None:
+        self._soon = soon
+        self._ended: set[str] = set()
         self._lock = threading.Lock()
         self._points: dict[tuple[str, str], _Series] = {}
         self._names: dict[str, dict[str, int]] = {}
@@ -73,6 +76,9 @@ class OwnFigures:
             for line in lines_of(text):
                 if line.startswith(MARK):
                     self._note(key, line, at)
+            ended = key in self._ended
+        if ended:
+            self._soon()
 
     def drain(self) -> tuple[OwnPoint, ...]:
         """Return the points since the last call."""
@@ -80,8 +86,17 @@ class OwnFigures:
             points, self._points = self._points, {}
         return tuple(point for series in points.values() for point in series.points())
 
+    def end(self, key: str) -> None:
+        """Note that an attempt has ended. The last of its output may still come."""
+        with self._lock:
+            self._ended.add(key)
+            reported = key in self._names
+        if reported:
+            self._soon()
+
     def forget(self, key: str) -> None:
         with self._lock:
+            self._ended.discard(key)
             self._names.pop(key, None)
 
     def _note(self, key: str, line: str, at: float) -> None:

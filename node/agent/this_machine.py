@@ -72,7 +72,7 @@ class ThisMachine:
         """The running attempts."""
         self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
-        self.own_figures = OwnFigures()
+        self.own_figures = OwnFigures(lambda: self._sampler.soon())
         self._figures = FiguresSocket(
             config.socket("figures"), has_files(Folders(str(config.node_dir / "attempts")).path), self.own_figures.found
         )
@@ -167,6 +167,7 @@ class ThisMachine:
     def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
         self._first.pop(attempt.key, None)
         self._stuck.forget(attempt.key)
+        self.own_figures.end(attempt.key)
         entry = self._desired.get(attempt.key)
         if entry is None:
             return None

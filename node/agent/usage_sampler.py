@@ -36,6 +36,8 @@ from node.runtime.shepherd_messages import Spent
 
 EVERY = 2.0
 """Seconds between samples."""
+SOONEST = 0.25
+"""Seconds between samples when an attempt has ended that reported figures."""
 _TOTALS: Form[dict[str, TaskTotals]] = Form(dict[str, TaskTotals])
 
 log = logging.getLogger(__name__)
@@ -101,7 +103,7 @@ class UsageSampler:
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        self._stopping = False
+        self._stopping = self._early = False
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
         self._silent = False
         self._machine: MachineUsage | None = None
@@ -118,6 +120,11 @@ class UsageSampler:
     def stop(self) -> None:
         """End without waiting for a write that is in progress."""
         self._stopping = True
+        os.eventfd_write(self._wake, 1)
+
+    def soon(self) -> None:
+        """Take the next sample now. For any thread."""
+        self._early = True
         os.eventfd_write(self._wake, 1)
 
     def listed(self, keys: list[str]) -> None:
@@ -143,13 +150,16 @@ class UsageSampler:
             self._own.forget(key)
 
     def _run(self) -> None:
-        due = clock.steady() + EVERY
+        taken = clock.steady()
         while not self._stopping:
+            due = taken + (SOONEST if self._early else EVERY)
             for ready, _ in self._selector.select(max(0.0, due - clock.steady())):
                 if ready.data is not None:
                     self._last_look(ready.data)
+                elif not self._stopping:
+                    os.eventfd_read(self._wake)
             if clock.steady() >= due:
-                due = clock.steady() + EVERY
+                taken, self._early = clock.steady(), False
                 self._turn()
         for key in list(self._containers):
             self._leave(key)

@@ -430,8 +430,8 @@ def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Gr
     first = grass.json("job", "show", "mended")["id"]
     second = grass.good("job", "rerun", "mended", "--failed", "-o", "quiet").strip()
     grass.good("job", "wait", "mended")
-    wait_until(lambda: all(row.get("loss") == row["lr"] for row in grass.json("job", "results", "mended")))
     rows = grass.json("job", "results", "mended")
+    assert all(row["loss"] == row["lr"] for row in rows), "at once, also what the monitor has not written yet"
     assert [row["output"] for row in rows] == [f"jobs/{run}" for run in (first, second, first)]
     assert all(row["state"] == "SUCCEEDED" and row["seconds"] is not None for row in rows)
     for _ in range(2):

@@ -97,3 +97,19 @@ def test_reporting_loads_nothing_else_of_grass() -> None:
         *("grass", "grass.release", "grass.task", "grass.task.own_figures")
     }
     assert "pathlib" not in loaded  # nor anything as large: a program may report from thousands of tasks
+
+
+def test_the_figures_of_an_attempt_that_has_ended_are_sent_at_once() -> None:
+    sooner: list[str] = []
+    figures = OwnFigures(lambda: sooner.append("now"))
+    figures.found(KEY, "GRASS_METRIC loss=3\n", 5.0)
+    figures.end("train-00000001/silent.0/1")
+    assert sooner == []
+    figures.end(KEY)
+    assert sooner == ["now"]
+    figures.found(KEY, "GRASS_METRIC loss=2\n", 5.0)  # the last of its output
+    figures.found("train-00000001/silent.0/1", "done\n", 5.0)
+    assert sooner == ["now", "now"]
+    figures.forget(KEY)
+    figures.found(KEY, "GRASS_METRIC loss=2\n", 5.0)
+    assert sooner == ["now", "now"]

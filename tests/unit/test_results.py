@@ -8,7 +8,10 @@ import pytest
 
 from grass.api.results import MOST_FIGURES, Results, number
 from grass.model.lifecycle import TaskState
+from grass.wire.own_curves import Summary
 from grass.wire.result_views import ResultRow, ResultsView
+from grass.wire.usage import OwnPoint
+from master.api.results import add_unwritten
 
 
 def row(task: str, figures: dict[str, tuple[float, float, float]] | None = None, **values: str) -> ResultRow:
@@ -76,3 +79,13 @@ def test_of_too_many_names_those_that_most_tasks_reported_have_columns() -> None
 )
 def test_only_a_number_that_is_written_in_just_this_way_is_one(text: str, cell: Any) -> None:
     assert number(text) == cell and type(number(text)) is type(cell)
+
+
+def test_figures_that_the_monitor_has_not_written_yet_are_added_once() -> None:
+    figures = {"main.0": {"loss": Summary(3.0, 3.0, 3.0, 0)}}
+    key = "j-1/main.0/1"
+    points = [OwnPoint(key, "loss", 0, 3.0, 5.0), OwnPoint(key, "loss", 1, 2.0, 6.0), OwnPoint(key, "acc", 1, 0.5, 6.0)]
+    others = [OwnPoint("j-2/main.0/1", "loss", 0, 9.0, 5.0), OwnPoint("nonsense", "loss", 0, 9.0, 5.0)]
+    late = [OwnPoint("j-1/main.1/1", "loss", 1, 7.0, 6.0)]
+    add_unwritten(figures, [*points, *others, *late], "j-1", 1)
+    assert figures == {"main.0": {"loss": Summary(2.0, 2.0, 3.0, 1), "acc": Summary(0.5, 0.5, 0.5, 1)}, "main.1": {}}
