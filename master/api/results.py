@@ -104,8 +104,8 @@ def _figures(
 
 
 def add_unwritten(figures: dict[str, dict[str, Summary]], points: Iterable[OwnPoint], job_id: str, most: int) -> None:
-    """Add the points of a job to the figures of its tasks, at most ``most`` new figures, as the monitor will. Points that
-    it has written meanwhile change nothing."""
+    """Add the points of a job to the figures of its tasks, as the monitor will. Those that it has written meanwhile
+    change nothing. ``most``: new figures that are added."""
     for point in points:
         try:
             key = AttemptKey.parse(point.key)
