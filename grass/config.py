@@ -60,6 +60,8 @@ class NodePolicy:
     low_disk: int | None = None
     """Bytes of free disk below which the node takes no tasks. None: 1 GiB, or 5 % of the disk if that is less; 0:
     never."""
+    topology_command: tuple[str, ...] = ()
+    """Program and arguments that print the topology path of a machine whose settings and labels name none."""
     isolate: UidRange | None = None
     """Ids for the accounts under which tasks of each Grass user run (`isolation: user`). None: all processes run as the
     user of the node's daemons, and containers as their image says."""

@@ -88,7 +88,7 @@ def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | No
         ("Programs", ", ".join(view.programs or ())),
         ("Limits", (view.versions or {}).get("limits", "")),
         ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.labels or {}).items()))),
-        ("Topology", "/".join(view.path or ())),
+        ("Topology", _topology(view)),
         ("Free cpu", show_free(view.free, view.resources, "cpu")),
         ("Free memory", show_free(view.free, view.resources, "memory")),
         ("Free gpu", show_free(view.free, view.resources, "gpu")),
@@ -110,6 +110,14 @@ def _others(view: NodeView) -> list[tuple[str, str]]:
         return []
     scratch = [("scratch", "disk")] if view.resources.disk else []
     return [*scratch, *((name, name) for name in view.resources.custom)]
+
+
+def _topology(view: NodeView) -> str:
+    """Describe the path and where it is from, or why there is none."""
+    path, note = "/".join(view.path or ()), view.path_note
+    if not note:
+        return path
+    return f"{path} ({note})" if path else f"none: {note}"
 
 
 def _failed_checks(reason: Reason | None) -> Iterator[tuple[str, str]]:

@@ -97,7 +97,7 @@ def offered(base: Offer, given: OfferOptions) -> Offer:
 
 
 def _labels(words: Sequence[str]) -> dict[str, str]:
-    from grass.manifest.placement import label_name, label_value
+    from grass.manifest.placement import label_name, node_label
     from grass.manifest.values import Wrong
 
     labels = {}
@@ -105,5 +105,5 @@ def _labels(words: Sequence[str]) -> dict[str, str]:
         name, sign, value = word.partition("=")
         if not sign:
             raise Wrong(f"--labels: must be NAME=VALUE, got {word!r}")
-        labels[label_name(name)] = label_value(value)
+        labels[label_name(name)] = node_label(name, value)
     return labels

@@ -22,7 +22,7 @@ class ClusterSettings(ClusterPolicy):
     """Settings of one cluster. Each kind of cluster has a class of its own that extends this one.
 
     ``reserve``: the part of each node's resources that is reserved for the system. ``low_disk``: bytes of free disk
-    below which a node accepts no tasks (None: see ``NodeConfig``).
+    below which a node accepts no tasks (None: see ``NodeConfig``). ``topology_command``: see ``NodePolicy``.
     """
 
     mode: ClassVar[str]
@@ -31,6 +31,7 @@ class ClusterSettings(ClusterPolicy):
     name: str = ""
     reserve: dict[str, int] = field(default_factory=dict)
     low_disk: int | None = None
+    topology_command: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -50,6 +51,7 @@ def read_rules(fields: Fields) -> dict[str, Any]:  # Any: values of several type
         "notify": notify.read_notify(fields),
         "metrics": metrics.read_metrics(fields),
         "reserve": quotas.read_reserve(fields),
+        "topology_command": fields.read("topology_command", values.argv, ClusterSettings.topology_command),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }
 

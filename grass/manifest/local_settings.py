@@ -105,7 +105,7 @@ _port = values.whole(1, 65535)
 
 _NOT_OF_PODS = {
     **dict.fromkeys(
-        ("resources", "labels", "topology", "runtimes", "mounts", "reserve", "low_disk"),
+        ("resources", "labels", "topology", "runtimes", "mounts", "reserve", "low_disk", "topology_command"),
         "is of this machine, which is no node here; say it of a namespace, or use `mode: local` with `namespaces`",
     ),
     "task_redis": "is for tasks on this machine; pods do not reach it",

@@ -47,7 +47,7 @@ def read_notify(fields: Fields) -> Notify | None:
     found = Notify(
         webhook=section.read("webhook", webhook, None),
         secret_file=section.read("secret_file", values.absolute_path, None),
-        command=section.read("command", _argv, ()),
+        command=section.read("command", values.argv, ()),
         kinds=kinds or DEFAULT_KINDS,
     )
     if section.intact and found.webhook is None and not found.command:
@@ -97,10 +97,3 @@ def kind(value: Any) -> str:
     if value not in _KINDS:
         raise Wrong(f"must be a kind of event, such as node-lost, got {show(value)}")
     return str(value)
-
-
-def _argv(value: Any) -> tuple[str, ...]:
-    found = values.command(value)
-    if isinstance(found, str):
-        raise Wrong("must be a list: the program and its arguments")
-    return found

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from grass.manifest import values
@@ -14,6 +15,7 @@ from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
 from grass.model.amounts import BUILT_IN
 from grass.model.job import NODE_LEVEL, Policy
+from grass.model.machine_labels import TOPOLOGY
 from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
 MAX_ITEMS = 1000
@@ -141,10 +143,18 @@ def topology(value: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def node_label(name: str, value: Any) -> str:
+    """Parse the value of the label ``name`` of a node. That of ``topology`` is a path."""
+    text = label_value(value)
+    if name == TOPOLOGY:
+        topology(text)
+    return text
+
+
 def read_labels(fields: Fields, key: str = "labels") -> dict[str, str]:
     """Read labels of nodes, each with one value."""
     return {
-        name: fields.parsed(path, label_value, content, "")
+        name: fields.parsed(path, partial(node_label, name), content, "")
         for path, name, content in fields.named(key)
         if fields.parsed(path, label_name, name, "")
     }

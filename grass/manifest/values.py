@@ -131,6 +131,14 @@ def command(value: Any) -> str | tuple[str, ...]:
     return text(value)
 
 
+def argv(value: Any) -> tuple[str, ...]:
+    """Parse a program and its arguments."""
+    found = command(value)
+    if isinstance(found, str):
+        raise Wrong("must be a list: the program and its arguments")
+    return found
+
+
 def _argument(value: Any, index: int) -> str:
     try:
         return text(value) if index == 0 else scalar_text(value)

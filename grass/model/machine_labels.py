@@ -16,6 +16,8 @@ GPU_PRODUCT = "nvidia.com/gpu.product"
 ARCH, OS, GPU_MODEL = "arch", "os", "gpu_model"
 KUBERNETES_NAMES = {ARCH: "kubernetes.io/arch", OS: "kubernetes.io/os", GPU_MODEL: GPU_PRODUCT}
 """Label of Grass → that of Kubernetes."""
+TOPOLOGY = "topology"
+"""Label with a node's topology path, ``rack1/switch3``. What the settings name ``topology`` takes precedence."""
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 _BRANDS = re.compile(r"\b(NVIDIA|Tesla|Quadro|GeForce)[-\s]+")
 _VARIANT = re.compile(r"([-\s]+(SXM\d*|PCIE?|NVL|\d+GB))+\b.*", re.IGNORECASE)

@@ -128,5 +128,11 @@ def is_topology_path(parts: Sequence[object]) -> bool:
     return len(parts) <= MAX_TOPOLOGY_LEVELS and all(map(is_name, parts))
 
 
+def topology_path(text: str) -> tuple[str, ...] | None:
+    """Return the path that ``rack1/switch3`` says. None: the text is no path."""
+    parts = tuple(text.strip().split("/"))
+    return parts if is_topology_path(parts) else None
+
+
 def _matches(pattern: re.Pattern[str], text: object) -> bool:
     return isinstance(text, str) and len(text) <= MAX_NAME and pattern.fullmatch(text) is not None

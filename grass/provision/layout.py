@@ -77,7 +77,9 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
             pod=settings.ports.pod,
             own_node=settings.own_node or None,
             nodes_on_client=bool(settings.own_node),
-            node_policy=NodePolicy(reserve=settings.reserve, low_disk=settings.low_disk),
+            node_policy=NodePolicy(
+                reserve=settings.reserve, low_disk=settings.low_disk, topology_command=settings.topology_command
+            ),
         ),
     )
     return NodeHome.of(config, node) if settings.own_node else config
@@ -97,6 +99,7 @@ def _own_node(settings: LocalSettings, cluster_home: Path, node: NodeConfig, api
         custom=settings.resources.custom,
         reserve=settings.reserve,
         low_disk=settings.low_disk,
+        topology_command=settings.topology_command,
         labels=settings.labels,
         path=settings.topology,
         runtimes=settings.runtimes,

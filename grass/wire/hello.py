@@ -46,6 +46,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     """Topology, from the outside in: ``rack1``, ``switch3``."""
+    path_note: str = ""
+    """Where the path is from (its settings, its label, a command), or why there is none."""
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     """The runtimes that it offers: ``process``, ``docker``; ``kubernetes``, if it is a namespace."""
     default_image: str = ""

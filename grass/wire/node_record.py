@@ -54,6 +54,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time of its last message: seconds since the epoch, by the master's clock."""
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
+    path_note: str = ""
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     default_image: str = ""
     """The same as in its last hello."""

@@ -48,6 +48,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuDevice, ...] | None
     labels: dict[str, str] | None
     path: tuple[str, ...] | None
+    path_note: str | None = None
+    """Where the path is from (its settings, its label, a command), or why there is none."""
     runtimes: tuple[str, ...] | None
     programs: tuple[str, ...] | None = None
     """Programs of frameworks on the PATH of its processes. None: not known."""

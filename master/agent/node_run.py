@@ -104,6 +104,7 @@ class NodeRun:
     """Number of the last desired-state change sent."""
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    path_note: str = ""
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     default_image: str = ""
     """As in its last hello."""

@@ -45,7 +45,7 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
         _back(step, node)
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
-    node.labels, node.path = hello.labels, hello.path
+    node.labels, node.path, node.path_note = hello.labels, hello.path, hello.path_note
     node.runtimes, node.default_image = hello.runtimes, hello.default_image
     node.total, node.programs, node.versions = hello.resources, hello.programs, hello.versions
     node.see(None)  # if it sees machines, it reports them next

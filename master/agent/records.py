@@ -92,6 +92,7 @@ def node_record(node: NodeRun) -> NodeRecord:
         seen=node.seen_wall,
         labels=node.labels,
         path=node.path,
+        path_note=node.path_note,
         runtimes=node.runtimes,
         default_image=node.default_image,
         programs=node.programs,

@@ -134,6 +134,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         change=change,
         labels=record.labels,
         path=record.path,
+        path_note=record.path_note,
         runtimes=record.runtimes,
         default_image=record.default_image,
         programs=record.programs,

@@ -9,7 +9,8 @@ from grass.api.invitation import secret_digest
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
-from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
+from grass.model.machine_labels import TOPOLOGY
+from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path, topology_path
 from grass.model.runtime import RUNTIMES
 from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.node_config import NodeConfig
@@ -30,9 +31,12 @@ def node_offer(request: JoinRequest) -> NodeOffer:
 
 def check_offer(offer: OfferedNode) -> None:
     """Check what its type cannot say. Raises InputError that names the field."""
-    for name in offer.labels:
+    for name, value in offer.labels.items():
         if not is_label_name(name):
             raise InputError(f"node.labels: {name!r} is not the name of a label")
+        if name == TOPOLOGY and topology_path(value) is None:
+            rule = f"at most {MAX_TOPOLOGY_LEVELS} names with / between ({NAME_RULE})"
+            raise InputError(f"node.labels.{name}: must be {rule}, got {value!r}")
     if not is_topology_path(offer.path):
         raise InputError(f"node.path: must be a list of at most {MAX_TOPOLOGY_LEVELS} names ({NAME_RULE})")
     unknown = sorted(set(offer.runtimes) - set(RUNTIMES))
@@ -98,6 +102,7 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
         read_only_data=policy.read_only_data,
         reserve=policy.reserve,
         low_disk=policy.low_disk,
+        topology_command=policy.topology_command,
     )
     wire = {
         "name": config.name,

@@ -144,6 +144,7 @@ def node_view(record: NodeRecord, seen: Collection[str] | None = None) -> NodeVi
         gpus=record.gpus,
         labels=record.labels,
         path=record.path,
+        path_note=record.path_note,
         runtimes=record.runtimes,
         programs=record.programs,
         versions=record.versions,

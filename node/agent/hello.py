@@ -14,6 +14,7 @@ from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from grass.wire.version import PROTOCOL, REVISION
 from node.agent.machine import Offer
+from node.agent.place import place_of
 
 
 def hello(
@@ -26,6 +27,7 @@ def hello(
     system. A node that joined (``probe`` in its settings), or is a namespace, offers no more than
     it has.
     """
+    where = place_of(node, has.place)
     return Hello(
         protocol=PROTOCOL,
         version=__version__,
@@ -36,7 +38,8 @@ def hello(
         resources=resources(node, has),
         gpus=gpus(node, has),
         labels={**has.labels, **node.labels},
-        path=tuple(node.path),
+        path=where.path,
+        path_note=where.note,
         runtimes=tuple(node.runtimes),
         default_image=node.default_image,
         probe=has.probe,

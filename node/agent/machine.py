@@ -18,17 +18,19 @@ from grass.wire.heartbeat import NodeUsage
 from grass.wire.hello import Probe
 from grass.wire.machines import Machines
 from grass.wire.usage import TaskTotals
+from node.agent.place import NOWHERE, Place
 from node.runtime.protocol import Observed
 
 
 class Offer(NamedTuple):
-    """What a node has, whatever its settings say. ``probe`` None: none is required."""
+    """What a node has, whatever its settings say. ``probe`` None: none is required. ``place``: as a command says."""
 
     resources: Resources
     gpus: Sequence[GpuDevice] = ()
     labels: Mapping[str, str] = {}
     versions: Mapping[str, str] = {}
     probe: Probe | None = None
+    place: Place = NOWHERE
 
 
 class Machine(Protocol):

@@ -29,6 +29,7 @@ from node.agent.figures_socket import FiguresSocket, has_files
 from node.agent.gpu import GpuWatch
 from node.agent.machine import Offer
 from node.agent.own_figures import OwnFigures
+from node.agent.place_command import PlaceCommand
 from node.agent.programs import Programs
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
@@ -66,6 +67,7 @@ class ThisMachine:
         self._probe = probe
         self._programs = Programs(inherited.get("PATH"))
         self._versions = Versions(config.node.runtimes, gpus)
+        self._place = PlaceCommand(config, inherited)
         self._conditions = Conditions(config, changed, mounted)
         self._desired: Mapping[str, DesiredAttempt] = {}
         self._first: dict[str, FirstProcess] = {}
@@ -84,6 +86,7 @@ class ThisMachine:
         self._conditions.start()
         self._programs.start()
         self._versions.start()
+        self._place.start()
         self._watch.start()
         self._sampler.start()
         if self._config.node.isolate is None:
@@ -102,7 +105,7 @@ class ThisMachine:
         )
         known = labels.found(platform.machine(), platform.system(), gpus, share)
         versions = {**self._versions.now(), **control_groups.limits(config.node_dir)}
-        return Offer(resources, gpus, known, versions, self._probe)
+        return Offer(resources, gpus, known, versions, self._probe, self._place.now())
 
     def machines(self) -> None:
         """It is one machine."""

@@ -76,7 +76,9 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with api_world(tmp_path) as world:
         Secrets({"api": "x"}, "master-secret").save(world.config.home)
-        policy = NodePolicy(reserve={"cpu": 500}, low_disk=2 << 30, isolate=UIDS, read_only_data=True)
+        policy = NodePolicy(
+            reserve={"cpu": 500}, low_disk=2 << 30, topology_command=("/where", "x"), isolate=UIDS, read_only_data=True
+        )
         master = MasterConfig(api_port=world.port, node_policy=policy)
         config = ClusterConfig("local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master)
         object.__setattr__(
@@ -405,6 +407,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
         ({"node": {"cpu": -1}}, r"node\.cpu"),
         ({"node": {"labels": {"a b": "c"}}}, r"node\.labels: 'a b'"),
         ({"node": {"labels": {"a": 1}}}, r"node\.labels"),
+        ({"node": {"labels": {"topology": "r 1"}}}, r"node\.labels\.topology: must be at most 8 names .*, got 'r 1'"),
         ({"node": {"path": ["r1"] * 9}}, r"node\.path"),
         ({"node": {"runtimes": ["podman"]}}, "unknown runtime 'podman'; use process or docker or kubernetes"),
         ({"node": {"mounts": "/data"}}, r"node\.mounts"),

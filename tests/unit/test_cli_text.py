@@ -388,6 +388,12 @@ def test_a_node_page_shows_each_device_and_who_else_uses_it() -> None:
     )
     assert lines["Labels"].strip() == "rack=a"
     assert lines["Topology"].strip() == "r1/s2"
+    for path, note, shown in (
+        (["r1"], "from topology_command", "r1 (from topology_command)"),
+        ([], "topology_command printed nothing", "none: topology_command printed nothing"),
+    ):
+        facts = dict(line.split("  ", 1) for line in node_page(node(path=path, path_note=note), NOW, None))
+        assert facts["Topology"].strip() == shown
     assert "gpu 0 is used by carol" in node_list([view], NOW, None)[1]
 
 

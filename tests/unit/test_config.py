@@ -82,6 +82,7 @@ def test_the_policy_for_nodes_of_a_master_of_before_format_2_is_kept(tmp_path: P
     policy = NodePolicy(
         reserve={"cpu": 500},
         low_disk=1 << 30,
+        topology_command=("/where",),
         isolate=UidRange(2000, 3000),
         containers=ContainerRights(ContainerUser.IMAGE, ("CHOWN",)),
         read_only_data=True,

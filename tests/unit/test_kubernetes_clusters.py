@@ -137,6 +137,7 @@ def test_what_is_wrong_with_a_namespace_is_said_with_its_path(text: str, problem
         ("resources: {cpu: 4}", "resources: is of this machine, which is no node here"),
         ("mounts: [/x]", "mounts: is of this machine"),
         ("low_disk: 1GiB", "low_disk: is of this machine"),
+        ("topology_command: [/where]", "topology_command: is of this machine"),
         ("ports: {node_api: 1}", "ports.node_api: this machine is no node here"),
         ("task_redis: true", "task_redis: is for tasks on this machine"),
         ("isolation: user", "isolation: is for a cluster on several hosts"),

@@ -15,6 +15,8 @@ from grass.errors import ManifestError
 from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
 from grass.manifest.settings import parse_settings
+from grass.node_config import own_node
+from grass.provision import layout
 from master.agent.step import Limits
 
 MARO_PROCESS = """
@@ -205,3 +207,21 @@ def test_a_machine_offers_no_pods() -> None:
         'runtimes[1]: must be one of process, docker; got "kubernetes"; `grass node add --kubernetes` adds a namespace'
     ]
     assert problems_of("{runtimes: [podman]}") == ['runtimes[0]: must be one of process, docker; got "podman"']
+
+
+def test_the_command_for_the_topology_reaches_the_own_node_and_those_that_join(tmp_path: Path) -> None:
+    settings = settings_of("{mode: local, topology_command: [/opt/lab/where, 7]}")
+    config = layout.design(settings, tmp_path / "home" / "clusters" / "lab", None)
+    own = own_node(config)
+    assert own is not None
+    assert own.node.topology_command == config.master.node_policy.topology_command == ("/opt/lab/where", "7")
+
+
+def test_a_command_or_a_label_for_the_topology_that_cannot_work_is_refused_with_its_path() -> None:
+    assert problems_of("{mode: local, topology_command: where -a}") == [
+        "topology_command: must be a list: the program and its arguments"
+    ]
+    assert problems_of("{mode: local, topology_command: []}") == ["topology_command: must not be empty"]
+    assert problems_of("{mode: local, labels: {topology: r1//s1}}") == [
+        'labels.topology: must be names separated by /, such as rack1/switch3; got "r1//s1"'
+    ]

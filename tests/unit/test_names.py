@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from grass.cli.offer import OfferOptions, offered
 from grass.errors import InputError, UndecodableError
 from grass.manifest import placement, values
+from grass.manifest.join_file import Offer
 from grass.manifest.values import Wrong
 from grass.model.image import is_path
 from grass.model.key_text import attempt_parts, attempt_text, is_attempt_key, job_of, task_parts
@@ -45,6 +47,9 @@ def test_every_reader_takes_the_same_topology_paths(path: tuple[str, ...]) -> No
     for read, value in (
         (placement.topology, "/".join(path)),
         (placement.topology, list(path)),
+        (_label_of_settings, "/".join(path)),
+        (_label_of_command_line, "/".join(path)),
+        (_joins_with_label, "/".join(path)),
         (_joins_at, list(path)),
     ):
         if good:
@@ -52,6 +57,18 @@ def test_every_reader_takes_the_same_topology_paths(path: tuple[str, ...]) -> No
         else:
             with pytest.raises((Wrong, InputError)):
                 read(value)
+
+
+def _label_of_settings(text: str) -> None:
+    placement.node_label("topology", text)
+
+
+def _label_of_command_line(text: str) -> None:
+    offered(Offer(), OfferOptions(labels=(f"disk=ssd,topology={text}",)))
+
+
+def _joins_with_label(text: str) -> None:
+    enrolment.check_offer(OfferedNode(labels={"topology": text}))
 
 
 def _joins_at(path: list[str]) -> None:

@@ -192,6 +192,11 @@ def test_the_setup_of_a_master_that_must_not_start_counts_as_never_done(
     assert subprocess.run(command, check=False).returncode == 1
 
 
+def test_nodes_that_join_get_the_command_for_the_topology() -> None:
+    found = design(replace(settings(), topology_command=("/where",)), DEBIAN, PEER, HOST_KEY).config
+    assert found.master.node_policy.topology_command == ("/where",)
+
+
 @pytest.mark.parametrize("isolate", [UIDS, None])
 def test_accounts_of_users_no_longer_write_in_the_folder_of_all(tmp_path: Path, isolate: UidRange | None) -> None:
     """An earlier version made this folder for them. Nothing changes where users are not isolated."""

@@ -213,6 +213,7 @@ def _config(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str
             node_policy=NodePolicy(
                 reserve=settings.reserve,
                 low_disk=settings.low_disk,
+                topology_command=settings.topology_command,
                 isolate=_isolate(isolation, facts),
                 containers=isolation.containers,
                 read_only_data=isolation.read_only_data,
