@@ -1,7 +1,7 @@
 """Render the answer to `grass job why` as paragraphs. Pure.
 
 *Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next", …}],
-"findings"}``. A finding is a component that stands still, with the cause.
+"findings"}``. A finding is a component that stands still, with the cause, or a task that is slow or on a node at fault.
 A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them. Used
 by ``job``.
 """
@@ -26,7 +26,7 @@ def page(answer: WhyView, width: int | None) -> list[str]:
         lines += ["", *paragraph(finding.text, width)]
         for line in finding.evidence:
             lines += paragraph(line, width, indent=4)
-        if finding.cause is not Cause.SLOW_MEMBER:
+        if finding.cause not in (Cause.SLOW_MEMBER, Cause.NODE_CHECK):
             lines += paragraph(f"`grass job stacks {answer.name}` shows where its processes are now", width, indent=2)
     for group in answer.groups:
         lines += ["", *paragraph(f"{group.component}: {_tasks(group)}", width)]

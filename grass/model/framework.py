@@ -83,6 +83,8 @@ DLROVER_MASTER = "dlrover-master"
 """Name of the component, and of its option ``role``, that is the master of DLRover's clients in a job."""
 DLROVER_PORT = "dlrover"
 """Name of its port."""
+DLROVER_FAULT = "node_check_fault"
+"""The figure of the master (``grass_dlrover.state``) that names a node at fault: rank as step, attempt as value."""
 DLROVER_WORKER = "worker"
 DLROVER_KINDS = (DLROVER_WORKER, "ps", "chief", "evaluator")
 """Kinds of nodes that DLRover's client knows: what a component may be called, or its option ``role``."""
@@ -114,3 +116,10 @@ def dlrover_role(framework: Framework, component: str) -> str:
     """Return the kind of node that a component is for DLRover, or ``DLROVER_MASTER``."""
     known = (*DLROVER_KINDS, DLROVER_MASTER)
     return str(framework.options.get("role", component if component in known else DLROVER_WORKER))
+
+
+def is_dlrover_master(framework: Framework | None, component: str) -> bool:
+    """Return whether a component is the master of DLRover's clients in its job."""
+    if framework is None or framework.name is not FrameworkName.DLROVER:
+        return False
+    return dlrover_role(framework, component) == DLROVER_MASTER

@@ -31,13 +31,14 @@ class Cause(str, Enum):
     NETWORK = "network"
     GPU = "gpu"
     SLOW_MEMBER = "slow-member"  # a member is slower than the others; the component does not stand still
+    NODE_CHECK = "node-check"  # a check of nodes that the job makes itself names a node as at fault
     DEAD_PEER = "dead-peer"  # a member's process has ended, and the others wait for it
     UNKNOWN = "unknown"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A component of a job stands still, or a member of it is slow. ``generation``: names whom it is about; others make
-    it another finding."""
+    """A component of a job stands still, a member of it is slow, or on a node at fault. ``generation``: names
+    whom it is about; others make it another finding."""
 
     job_id: str
     component: str

@@ -234,11 +234,14 @@ def _monitor_ticket(step: Step, ticket: KeptFiles | NoteFinding) -> None:
             assert_never(ticket)
 
 
+_EVENT_OF = {Cause.SLOW_MEMBER: EventKind.TASK_SLOW, Cause.NODE_CHECK: EventKind.NODE_CHECKED}
+
+
 def _note_finding(step: Step, finding: Finding) -> None:
     run = step.cluster.jobs.get(finding.job_id)
     if run is None or run.summarised:
         return
-    kind, text = EventKind.TASK_SLOW if finding.cause is Cause.SLOW_MEMBER else EventKind.HANG, finding.text
+    kind, text = _EVENT_OF.get(finding.cause, EventKind.HANG), finding.text
     if finding.state is FindingState.SUSPECTED:
         kind = EventKind.HANG_SUSPECTED
     elif finding.state is FindingState.RESOLVED:

@@ -27,6 +27,7 @@ from grass.wire.api_figures import ApiFigures
 from grass.wire.job_record import JobRecord
 from master.monitor.autoscaler import Autoscaler
 from master.monitor.checks_before import ChecksBefore
+from master.monitor.dlrover_checks import DlroverChecks
 from master.monitor.hangs import Hangs
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
@@ -49,11 +50,13 @@ def main(path: str) -> int:
     findings, previews = OpenFindings(FindingStore(backend, keys)), Previews(backend, keys)
     hangs = Hangs(config, records, findings, tickets)
     slow = SlowTasks(records, findings, tickets, previews)
+    faults = DlroverChecks(records, findings, tickets)
     history = HistoryStore(backend, keys)
 
     def taken(node: str, samples: Sequence[Sampled]) -> None:
         hangs.take(node, samples)
         slow.take(node, samples)
+        faults.take(samples)
 
     monitor = Monitor(records, history, taken=taken)
     autoscaler = Autoscaler(records, history, tickets, previews)
@@ -75,7 +78,7 @@ def main(path: str) -> int:
     server.start()
     checks = ChecksBefore(config, records, tickets)
     ends = _Ends(records, waits, checks.take)
-    of_jobs = [lambda: hangs.turn(monitor.nodes), slow.turn, ends.turn, checks.turn]
+    of_jobs = [lambda: hangs.turn(monitor.nodes), slow.turn, faults.turn, ends.turn, checks.turn]
     turns = [monitor.turn, *of_jobs, kept.turn, autoscaler.turn]
     _run(turns, monitor.forget, notifier, stop)
     kept.close()

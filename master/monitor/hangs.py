@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from grass.config import ClusterConfig
+from grass.model.framework import is_dlrover_master
 from grass.model.job import Job
 from grass.model.key_text import attempt_parts, checked_attempt_parts
 from grass.model.lifecycle import JobState
@@ -200,7 +201,7 @@ def _known(job: Job | None) -> _Known | None:
         return None
     groups: dict[str, bool | None] = {}
     for name, part in job.components.items():
-        if part.web is None:  # a service waits for its users
+        if part.web is None and not is_dlrover_master(part.framework, name):  # a service waits for its users
             alone = bool(part.fixed_by or part.parallelism)
             groups[name] = None if alone else part.framework is not None
     return _Known(job.name, job.on_hang, groups)

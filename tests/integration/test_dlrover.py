@@ -29,7 +29,7 @@ MASTER = "dlrover-master"
 CLIENT = (
     "import os, time; print('at', os.environ['DLROVER_MASTER_ADDR'], os.environ['JOB_UID'], flush=True); time.sleep(99)"
 )
-TRAINING = "elastic-training"
+TRAINING, CHECK = "elastic-training", "network-check"
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +86,17 @@ class Agent:
         assert status == 200, body
         return answered(body)
 
-    def join(self) -> None:
-        self.get(
-            "JoinRendezvousRequest", node_id=self.node, node_rank=self.node, local_world_size=1, rdzv_name=TRAINING
-        )
+    def join(self, name: str = TRAINING) -> None:
+        self.get("JoinRendezvousRequest", node_id=self.node, node_rank=self.node, local_world_size=1, rdzv_name=name)
 
-    def world(self) -> dict[int, int]:
-        return dict(self.get("CommWorldRequest", node_id=self.node, rdzv_name=TRAINING).world)
+    def world(self, name: str = TRAINING) -> dict[int, int]:
+        return dict(self.get("CommWorldRequest", node_id=self.node, rdzv_name=name).world)
+
+    def checked(self, *, passed: bool) -> None:
+        kind = "NODE_CHECK_SUCCEEDED" if passed else "NODE_CHECK_FAILED"
+        fields = {"event_type": kind, "event_elapsed_time": 1.0, "node": ("NodeMeta", {"rank": self.node})}
+        status, body = self.call("/report", request("NodeEvent", self.node, **fields))
+        assert status == 200 and client_load(body).success
 
 
 def test_a_killed_master_loses_nothing_and_its_clients_find_the_next_one(client: Client) -> None:
@@ -115,6 +119,28 @@ def test_a_killed_master_loses_nothing_and_its_clients_find_the_next_one(client:
     status, body = agents[0].call("/get", request("GlobalStep"))
     assert (status, body) == (400, b"GlobalStep of /get, which DLRover 0.6.1 does not send")
     wait_until(lambda: "refused: GlobalStep" in text(client, job, f"{MASTER}.0"), what="the line in the log")
+
+
+def test_a_node_that_the_check_names_is_an_event_and_the_answer_to_why_until_the_next_check(client: Client) -> None:
+    job = started(client, replicas=2, command=["python3", "-m", "grass_dlrover.agent", "python3", "-c", CLIENT])
+    agents = [Agent(client, job, f"worker.{index}", index) for index in (0, 1)]
+
+    def check(*passed: bool) -> None:
+        for agent in agents:
+            agent.join(CHECK)
+        wait_until(lambda: agents[0].world(CHECK) == {0: 1, 1: 1}, what="the round")
+        for agent, good in zip(agents, passed, strict=True):
+            agent.checked(passed=good)
+
+    check(False, False)
+    check(True, False)
+    wait_until(lambda: bool(client.why(job).findings), what="the finding")
+    [finding] = client.why(job).findings
+    assert (finding.cause, finding.tasks) == ("node-check", ("worker.1",))
+    assert finding.what == "The network check of DLRover names node local of worker.1 as at fault."
+    wait_until(lambda: [each.task for each in client.events() if each.kind == "node-checked"] == ["worker.1"])
+    check(True, True)
+    wait_until(lambda: not client.why(job).findings, what="the end of the finding")
 
 
 def test_each_message_of_the_stock_client_is_answered(client: Client) -> None:

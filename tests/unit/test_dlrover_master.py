@@ -160,6 +160,49 @@ def test_a_node_that_fails_in_both_rounds_is_the_bad_one() -> None:
         master.checked(rank, seconds, passed)
     assert master.get("NetworkReadyRequest").nodes == [1]
     assert master.get("StragglerExistRequest").nodes == [1]
+    assert named(master) == ["node_check_fault=1 step=1"], "after the second round, and once"
+
+
+def named(master: Master) -> list[str]:
+    lines = [line for text in master.lines for line in text.split("\n")]
+    return [line.removeprefix("GRASS_METRIC ") for line in lines if line.startswith("GRASS_METRIC")]
+
+
+def test_a_node_is_named_again_with_another_attempt_and_until_a_check_without_it_is_over() -> None:
+    master = Master(0, 1)
+
+    def check(*passed: bool) -> None:
+        master.join(0, 1, name=CHECK)
+        master.world(0, CHECK)
+        for rank, good in enumerate(passed):
+            master.checked(rank, 1.0, good)
+
+    check(True, False)
+    assert named(master) == []
+    check(True, False)
+    assert named(master) == ["node_check_fault=1 step=1"]
+    master.attempts[1] = 2
+    master.see()
+    check(False, False)
+    check(True, False)
+    assert named(master)[1:] == ["node_check_fault=2 step=1"]
+    check(True, True)
+    assert named(master)[2:] == ["node_check_fault=0 step=1"]
+
+
+def test_a_check_is_over_for_the_others_when_the_last_one_is_gone() -> None:
+    master = Master(0, 1, 2)
+    for round_ in range(2):
+        master.join(0, 1, 2, name=CHECK)
+        master.world(0, CHECK)
+        master.checked(0, 1.0)
+        master.checked(1, 1.0, passed=False)
+        if round_ == 0:
+            master.checked(2, 1.0)
+    assert named(master) == []
+    del master.attempts[2]
+    master.see()
+    assert named(master) == ["node_check_fault=1 step=1"]
 
 
 def test_a_check_without_a_fault_ends_after_one_round() -> None:

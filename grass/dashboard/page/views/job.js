@@ -103,7 +103,8 @@ export function jobView([id, section = "", task]) {
 
   function findingPanel(findings) {
     if (!findings.length) return null;
-    return panel(findings.every((each) => each.cause === "slow-member") ? "It is slow" : "It stands still", { key: "findings" }, h("div.scroll", h("table", h("tbody", findings.map((each) => h("tr",
+    const [cause] = findings.every((each) => each.cause === findings[0].cause) ? [findings[0].cause] : [];
+    return panel({ "slow-member": "It is slow", "node-check": "A node is at fault" }[cause] || "It stands still", { key: "findings" }, h("div.scroll", h("table", h("tbody", findings.map((each) => h("tr",
       h("td.nowrap", each.component), h("td.nowrap", each.state.toLowerCase()),
       h("td.wide", `${each.what} ${each.why}`, h("div.soft", [each.action, ...(each.evidence || [])].filter(Boolean).join("; ")))))))));
   }

@@ -29,6 +29,8 @@ class Answers:
     def see(self, groups):
         """Take new memberships."""
         self._state.see(groups)
+        for line in self._state.judge():  # whoever was waited for may be gone
+            self._say(line)
         self._remembered = {}
         self._keep_changes()
 

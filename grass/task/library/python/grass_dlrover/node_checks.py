@@ -17,7 +17,8 @@ _STRAGGLER = 2.0
 
 
 class NodeChecks(Rendezvous):
-    """The rendezvous of a check. ``status``, ``times``: rank → whether it passed one of the rounds; its best time."""
+    """The rendezvous of a check. ``status``, ``times``: rank → whether it passed one of the rounds; its best time.
+    ``named``: rank → attempt of the nodes at fault by the last check."""
 
     def __init__(self, kept=None):
         super().__init__(kept)
@@ -26,6 +27,7 @@ class NodeChecks(Rendezvous):
         self.status = dict(kept.get("status", []))
         self.times = dict(kept.get("times", []))
         self.reported = list(kept.get("reported", []))
+        self.named = dict(kept.get("named", []))
 
     def kept(self):
         return {
@@ -34,6 +36,7 @@ class NodeChecks(Rendezvous):
             "status": list(self.status.items()),
             "times": list(self.times.items()),
             "reported": self.reported,
+            "named": list(self.named.items()),
         }
 
     def decide(self, group: Group) -> bool:
@@ -74,6 +77,18 @@ class NodeChecks(Rendezvous):
         if not failed and not self._slow():
             self.round += self.round % 2  # the next check begins with its round 0
         return failed, FAILURE if failed else ""
+
+    def verdict(self, group: Group):
+        """Return (rank, attempt) of each node that is newly at fault, and (rank, 0) of each that is no longer. Empty
+        while a check goes on: after a failure, the second round decides."""
+        failed = {
+            rank: self.world[rank][0] for rank, passed in self.status.items() if not passed and rank in self.world
+        }
+        if not self.world or self._missing(group) or (failed and self.round % 2):
+            return []
+        before, self.named = self.named, failed
+        good = [(rank, 0) for rank in before if rank not in failed]
+        return good + [(rank, attempt) for rank, attempt in failed.items() if before.get(rank) != attempt]
 
     def stragglers(self, group: Group):
         return ([], WAITING) if self._missing(group) else (self._slow(), "")

@@ -73,7 +73,8 @@ def node_event(state: State, node, message):
         state.checks.report(rank, kind == PASSED, float(message.event_elapsed_time or 0.0))
         state.changed = True
         result = "passed" if kind == PASSED else "failed"
-        return True, "node check: rank %d %s in %.1f s" % (rank, result, message.event_elapsed_time or 0.0)
+        line = "node check: rank %d %s in %.1f s" % (rank, result, message.event_elapsed_time or 0.0)
+        return True, "\n".join([line, *state.judge()])
     if kind == SUCCEEDED:
         state.done = state.changed = True
     return True, _line(node, "%s", kind)

@@ -13,6 +13,8 @@ from grass_dlrover.node_checks import NodeChecks
 from grass_dlrover.rendezvous import Rendezvous
 from grass_dlrover.shards import Dataset
 
+FAULT = "node_check_fault"
+"""The figure that names a node at fault: its rank as the step, its attempt as the value; 0: it is good again."""
 TRAINING, CHECK = "elastic-training", "network-check"
 """The names of the rendezvous."""
 MOST_KEYS, MOST_VALUE = 4096, 1 << 16
@@ -90,6 +92,12 @@ class State:
         ]
         for key in old:
             del self.values[key]
+
+    def judge(self):
+        """Return what a check of nodes has found, if it is over: lines that the monitor of the cluster reads."""
+        found = self.checks.verdict(self.workers)
+        self.changed = self.changed or bool(found)
+        return ["GRASS_METRIC %s=%d step=%d" % (FAULT, attempt, rank) for rank, attempt in found]
 
     def see(self, groups: Groups):
         """Take the memberships as they are now: shards of tasks that are gone come back."""
