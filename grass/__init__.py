@@ -25,6 +25,7 @@ __all__ = [
     "ScheduleView",
     "TaskView",
     "__version__",
+    "log_params",
     "notice",
     "peers",
     "queue",
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from grass.api.executor import Executor
     from grass.api.job import Job
     from grass.task.notices import notice
-    from grass.task.own_figures import report
+    from grass.task.own_figures import log_params, report
     from grass.task.peer_file import Peer, peers
     from grass.task.work_queue import queue
     from grass.wire.event_views import EventView
@@ -61,6 +62,7 @@ _HOMES = {
     "notice": "grass.task.notices",
     "peers": "grass.task.peer_file",
     "queue": "grass.task.work_queue",
+    "log_params": "grass.task.own_figures",
     "report": "grass.task.own_figures",
 }
 

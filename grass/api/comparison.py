@@ -80,6 +80,8 @@ class Comparison:
     figures: dict[str, tuple[FigureSide | None, ...]] = field(default_factory=dict)
     incomplete: tuple[str, ...] = ()
     """Jobs that reported more figures than are kept."""
+    not_finite: dict[str, int] = field(default_factory=dict)
+    """Figure → how many of its values were NaN or infinite, of all sides."""
 
 
 def comparison(targets: Sequence[Target], ids: Sequence[str], results: Results) -> Comparison:
@@ -101,6 +103,7 @@ def comparison(targets: Sequence[Target], ids: Sequence[str], results: Results) 
         {name: found for name, found in values.items() if len(set(found)) > 1},
         {name: found for name, found in figures.items() if any(found)},
         results.incomplete,
+        {name: sum(_count(row[f"{name}:not_finite"]) for own in rows for row in own) for name in results.not_finite},
     )
 
 
@@ -133,6 +136,10 @@ def _values(name: str, rows: Sequence[Row]) -> str:
     found = list(dict.fromkeys(str(row[name]) for row in rows if row[name] != ""))
     more = f", … ({len(found)} values)" if len(found) > MOST_VALUES else ""
     return ", ".join(found[:MOST_VALUES]) + more
+
+
+def _count(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
 
 
 def _figure(name: str, rows: Sequence[Row]) -> FigureSide | None:

@@ -11,6 +11,7 @@ import click
 from grass.cli.amounts import NOTHING
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.job_results import not_finite
 from grass.cli.output import Result, Rows
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
@@ -37,6 +38,9 @@ def compare(invocation: Invocation, targets: Sequence[str], no_files: bool) -> N
     found = invocation.client().compare(*targets)
     for job in found.incomplete:
         invocation.output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
+    for figure, count in found.not_finite.items():
+        if count:
+            invocation.output.note(not_finite(figure, count))
     files = None if no_files else _files(invocation, found)
     data = {**asdict(found), "files": asdict(files) if files else None}
     rows = _rows(found)

@@ -43,6 +43,10 @@ def results(
     found = invocation.client().results(*names, tag=tag)
     for job in found.incomplete:
         invocation.output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
+    for figure, count in found.not_finite.items():
+        invocation.output.note(not_finite(figure, count))
+    if found.left_out:
+        invocation.output.note(f"tasks said {found.left_out} more parameters than are kept; those are missing")
     if found.further:
         invocation.output.note(
             f"{found.further} further figures have no column; those that most tasks reported have one"
@@ -66,6 +70,11 @@ def results(
     several = _of_several(found)
     ids = [f"{row['id']}.{row['task']}" if several else str(row["task"]) for row in rows]
     invocation.output.show(Result(data, lines, ids, raw))
+
+
+def not_finite(figure: str, count: int) -> str:
+    """Return what is said of values that are in no curve."""
+    return f"{figure}: {'1 value was' if count == 1 else f'{count} values were'} not finite (NaN or infinite)"
 
 
 def _of_several(found: Results) -> bool:

@@ -116,6 +116,7 @@ def own_extent(metrics: JobMetricsView) -> dict[str, int]:
         "figures": metrics.figures,
         "points": metrics.points,
         "dropped": metrics.dropped,
+        "not_finite": metrics.not_finite,
     }
 
 

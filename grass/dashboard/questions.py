@@ -108,6 +108,8 @@ def _results(client: Client, words: Words) -> Any:
         "figures": found.figures,
         "incomplete": bool(found.incomplete),
         "further": found.further,
+        "not_finite": found.not_finite,
+        "left_out": found.left_out,
         "columns": found.columns(),
         "rows": [[*row.values()] for row in found],
     }

@@ -39,6 +39,7 @@ def run_curves(results: Results, metrics: Sequence[JobMetricsView]) -> Record:
         "all": sum(view.figures for view in metrics),
         "points": min((view.points for view in metrics), default=0) // every,
         "dropped": sum(view.dropped for view in metrics),
+        "not_finite": sum(view.not_finite for view in metrics),
     }
 
 

@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     r"|hf_\w{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?)"
 )
 """Tokens that tell by their form what they are."""
+_WORDS = re.compile(r"tokens|tokeni[sz]\w*", re.IGNORECASE)
 _ERROR_NAME = re.compile(r"(?:Error|Exception|Warning)$")
 _SHORTEST = 4
 """Characters of a secret below which it is no more hidden where it stands in other words."""
@@ -58,6 +59,11 @@ def hide_secrets(text: str, values: Collection[str] = ()) -> str:
     for value in sorted((each for each in values if len(each) >= _SHORTEST), key=len, reverse=True):
         text = text.replace(value, REDACTED)
     return _OPTION.sub(_without_option, without_named(_TOKEN.sub(REDACTED, without_login(text))))
+
+
+def shown_parameter(name: str, text: str, values: Collection[str] = ()) -> str:
+    """Return a parameter that a program said of itself without secrets; ``tokenizer`` and ``max_tokens`` are none."""
+    return REDACTED if is_secret(_WORDS.sub("", name)) else hide_secrets(text, values)
 
 
 def _without_option(said: re.Match[str]) -> str:

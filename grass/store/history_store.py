@@ -6,7 +6,7 @@ Decides nothing. A damaged chunk or sample counts as absent: it is a gap in a cu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from grass.errors import UndecodableError
@@ -54,11 +54,18 @@ class HistoryStore:
         found = self._backend.wait(after, 0, _MOST_SAMPLES) if after else {}
         return {stream: list(self._sampled(entries)) for stream, entries in found.items()}
 
-    def unwritten(self, nodes: Iterable[str]) -> Iterator[UsageSample]:
-        """Yield what is not in the histories yet: the newest samples of these nodes, oldest first for each."""
-        cursors, streams = self.cursors(), map(self.keys.node_usage, nodes)
-        for found in self.samples({stream: cursors.get(stream, "0-0") for stream in streams}).values():
-            yield from (sampled.sample for _, sampled in found)
+    def with_unwritten(
+        self, key: str, fields: Sequence[str], nodes: Iterable[str]
+    ) -> tuple[dict[str, str], list[UsageSample]]:
+        """Return what ``texts`` returns, and the samples of these nodes that are not in it yet, oldest first."""
+        cursors = self.cursors()
+        while True:
+            texts, after = self.texts(key, fields), self.cursors()
+            if after == cursors:
+                break
+            cursors = after  # the monitor, which writes every 10 s, wrote between the two
+        found = self.samples({stream: cursors.get(stream, "0-0") for stream in map(self.keys.node_usage, nodes)})
+        return texts, [sampled.sample for samples in found.values() for _, sampled in samples]
 
     def newest(self, node: str) -> Sampled | None:
         """Return the newest sample of a node."""

@@ -1,8 +1,8 @@
-"""The figures that tasks report of themselves, as they are kept with a job: last, least and greatest, and curves. Pure.
+"""What tasks report of themselves, as kept with a job: last, least and greatest of figures, curves, parameters. Pure.
 
 In the hash ``history:job:<job id>``: the field ``own`` lists the curves, ``own/<task>/<name>`` is one of them. As text:
 ``<every> <seen> `` and base64 of zlib of steps, values and times, as 64-bit floats. The field ``own-last/<task>`` has
-the summaries of a task's figures. The monitor writes them, the API reads them.
+the summaries of a task's figures, ``own-notes/<task>`` its parameters. The monitor writes them, the API reads them.
 
 Many tasks have summaries first. Curves share a number of points: the more there are, the fewer points each has.
 """
@@ -28,6 +28,8 @@ MOST_CURVES = 2_048
 """Curves of one job, which then have 16 points each."""
 MOST_FIGURES = 30_000
 """Figures of all tasks of one job that have a summary: six of each of 5,000 tasks."""
+MOST_NOTES = 50_000
+"""Parameters of all tasks of one job, and figures with values that are not finite: ten of each of 5,000 tasks."""
 _MOST_RAW = 8 * 3 * (MOST_POINTS + 1)
 
 
@@ -42,6 +44,12 @@ class OwnIndex(msgspec.Struct):
     """How many figures of tasks have a summary."""
     unkept: int = 0
     """Those of the dropped points whose figure has no summary either."""
+    notes: int = 0
+    """How many parameters, and figures with values that are not finite, are kept."""
+    left_out: int = 0
+    """Values of further parameters, and further values that are not finite."""
+    not_finite: int = 0
+    """Values that are no points of curves, because they are NaN or infinite."""
 
 
 class Summary(msgspec.Struct, array_like=True):
@@ -58,9 +66,18 @@ class Summary(msgspec.Struct, array_like=True):
         self.least, self.greatest = min(self.least, value), max(self.greatest, value)
 
 
+class OwnNotes(msgspec.Struct, omit_defaults=True):
+    """What a task said of itself that is no point of a curve."""
+
+    parameters: dict[str, str] = {}
+    not_finite: dict[str, int] = {}
+    """Name of a figure → how many of its values were NaN or infinite."""
+
+
 OWN_INDEX: Form[OwnIndex] = Form(OwnIndex)
 SUMMARIES: Form[dict[str, Summary]] = Form(dict[str, Summary])
 """Name of a figure → its summary, of one task."""
+OWN_NOTES: Form[OwnNotes] = Form(OwnNotes)
 
 
 def most_points(curves: int) -> int:
@@ -124,3 +141,8 @@ def field(task: str, name: str) -> str:
 def last_field(task: str) -> str:
     """Return the field of the hash in which the summaries of a task are kept."""
     return f"{INDEX}-last/{task}"
+
+
+def notes_field(task: str) -> str:
+    """Return the field of the hash in which the parameters of a task are kept."""
+    return f"{INDEX}-notes/{task}"

@@ -33,6 +33,10 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes of memory at its peak."""
     figures: dict[str, tuple[float, float, float]] = {}
     """Figure that it reported → last, least and greatest value."""
+    parameters: dict[str, str] = {}
+    """What it said of itself with ``grass.log_params``, without secrets."""
+    not_finite: dict[str, int] = {}
+    """Figure → how many of its values were NaN or infinite, which count nowhere else."""
 
 
 class ResultsView(msgspec.Struct, frozen=True):
@@ -46,6 +50,8 @@ class ResultsView(msgspec.Struct, frozen=True):
     rows: tuple[ResultRow, ...]
     full: bool
     """Whether its tasks reported more figures than are kept of one job, so that those of some tasks are missing."""
+    left_out: int = 0
+    """Parameters that its tasks said beyond those that are kept."""
 
 
 RESULTS: Form[ResultsView] = Form(ResultsView)

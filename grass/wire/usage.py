@@ -165,6 +165,27 @@ class OwnPoint(msgspec.Struct, frozen=True, array_like=True):
     """Seconds since the epoch, by the node's clock."""
 
 
+class OwnNotFinite(msgspec.Struct, frozen=True, array_like=True):
+    """Values that a task reported which are no points: NaN and infinities."""
+
+    key: str
+    """Attempt key."""
+    name: str
+    step: float
+    """That of the last one."""
+    count: int
+
+
+class OwnParameters(msgspec.Struct, frozen=True, array_like=True):
+    """Parameters that a task said of itself."""
+
+    key: str
+    """Attempt key."""
+    values: dict[str, str]
+    left_out: int = 0
+    """Values of further names, beyond those that an attempt may have."""
+
+
 class UsageSample(msgspec.Struct, frozen=True):
     """The field ``body`` of an entry of the stream ``node:<n>:usage``."""
 
@@ -173,7 +194,9 @@ class UsageSample(msgspec.Struct, frozen=True):
     node: NodeSample
     tasks: tuple[TaskSample, ...] = ()
     own: tuple[OwnPoint, ...] = ()
-    """Since the previous sample."""
+    """Since the previous sample; also the next two."""
+    not_finite: tuple[OwnNotFinite, ...] = ()
+    parameters: tuple[OwnParameters, ...] = ()
 
 
 USAGE_SAMPLE: Form[UsageSample] = Form(UsageSample)

@@ -89,6 +89,8 @@ class JobMetricsView(msgspec.Struct, frozen=True):
     """Figures of its tasks. Each of 30,000 has its last, least and greatest value, also without a curve."""
     points: int = 0
     """Most points of each curve. The more curves there are, the fewer points each has."""
+    not_finite: int = 0
+    """Values that are no points of curves, because they are NaN or infinite."""
 
 
 class ClusterUsageView(msgspec.Struct, frozen=True):

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from grass.errors import NotFoundError, UndecodableError
-from grass.model.job import Component
+from grass.model.job import Component, Job
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import ReasonCode
+from grass.model.secrets import is_secret, shown_parameter
 from grass.model.task_values import values_of_all
 from grass.system import clock
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
-from grass.wire.own_curves import INDEX, MOST_FIGURES, OWN_INDEX, SUMMARIES, OwnIndex, Summary, last_field
+from grass.wire.own_curves import (
+    INDEX,
+    MOST_FIGURES,
+    OWN_INDEX,
+    OWN_NOTES,
+    SUMMARIES,
+    OwnIndex,
+    OwnNotes,
+    Summary,
+    last_field,
+    notes_field,
+)
 from grass.wire.result_views import ResultRow, ResultsView
 from grass.wire.task_record import TaskRecord
-from grass.wire.usage import OwnPoint
+from grass.wire.usage import UsageSample
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.jobs import known_tasks
@@ -29,11 +41,19 @@ MOST_RUNS = 20
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a task reported of itself."""
+
+    figures: dict[str, Summary] = field(default_factory=dict)
+    notes: OwnNotes = field(default_factory=OwnNotes)
+
+
+@dataclass(frozen=True)
 class _Done:
     """What is known of a task. ``run``: the earlier run in which it succeeded."""
 
     task: TaskRecord
-    figures: Mapping[str, Summary]
+    said: Said
     run: str = ""
 
 
@@ -42,21 +62,22 @@ def job_results(call: Call, job: str) -> ResultsView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    _await_figures(call, record)
+    _await_reports(call, record)
     known = known_tasks(call, record, spec)
     indexes = {name: record.components[name].indexes for name in spec.components}
     shown = specification(spec, values=call.sees_values(record.user))
-    figures, full = _figures(call, record, {str(key): task for key, task in known.items()})
+    said, index = _said(call, record, {str(key): task for key, task in known.items()})
+    secrets = _secrets(spec)
     earlier = _earlier(call, record, {key for key, task in known.items() if _is_carried(task)})
     never = TaskRecord(TaskState.STOPPED if record.state.ended else TaskState.PENDING)
     rows = []
     for name, part in spec.components.items():
-        for index, values in zip(indexes[name], values_of_all(part, indexes[name]), strict=True):
-            key = TaskKey(name, index)
-            done = earlier.get(key) or _Done(known.get(key, never), figures.get(str(key), {}))
-            rows.append(_row(str(key), done, values))
+        for number, values in zip(indexes[name], values_of_all(part, indexes[name]), strict=True):
+            key = TaskKey(name, number)
+            done = earlier.get(key) or _Done(known.get(key, never), said.get(str(key), Said()))
+            rows.append(_row(str(key), done, values, secrets))
     settings = {name: _settings(part) for name, part in shown.components.items()}
-    return ResultsView(record.id, record.name, record.tags, settings, tuple(rows), full)
+    return ResultsView(record.id, record.name, record.tags, settings, tuple(rows), index.unkept > 0, index.left_out)
 
 
 def _is_carried(task: TaskRecord) -> bool:
@@ -73,55 +94,63 @@ def _earlier(call: Call, record: JobRecord, wanted: set[TaskKey]) -> dict[TaskKe
             break
         known = known_tasks(call, previous, spec)
         here = {key for key in wanted if key in known and not _is_carried(known[key])}
-        figures, _full = _figures(call, previous, {str(key): known[key] for key in here})
-        found |= {key: _Done(known[key], figures.get(str(key), {}), previous.id) for key in here}
+        said, _index = _said(call, previous, {str(key): known[key] for key in here})
+        found |= {key: _Done(known[key], said.get(str(key), Said()), previous.id) for key in here}
         wanted, record = wanted - here, previous
     return found
 
 
-def _await_figures(call: Call, record: JobRecord) -> None:
+def _await_reports(call: Call, record: JobRecord) -> None:
     """Wait until nodes have sent what tasks reported just before the end of their job."""
     if record.ended is not None:
         clock.sleep(min(SENT_WITHIN, max(0.0, record.ended + SENT_WITHIN - call.api.wall())))
 
 
-def _figures(
-    call: Call, record: JobRecord, tasks: Mapping[str, TaskRecord]
-) -> tuple[dict[str, dict[str, Summary]], bool]:
-    """Return task → its figures, and whether the job reported more than are kept. Nodes may have sent some that the
-    monitor has not written yet."""
+def _said(call: Call, record: JobRecord, tasks: Mapping[str, TaskRecord]) -> tuple[dict[str, Said], OwnIndex]:
+    """Return task → what it reported, also what the monitor has not written yet, and what the job has in all."""
     history = call.api.store.history
-    key = history.keys.job_history(record.id)
-    unwritten = list(history.unwritten({task.node for task in tasks.values() if task.node is not None}))
-    text = history.texts(key, [INDEX]).get(INDEX)
-    index = OWN_INDEX.decode(text) if text else OwnIndex()
-    texts = history.texts(key, [last_field(task) for task in tasks]) if text else {}
-    found = {task: SUMMARIES.decode(text) for task in tasks if (text := texts.get(last_field(task)))}
-    add_unwritten(
-        found, (point for sample in unwritten for point in sample.own), record.id, MOST_FIGURES - index.figures
-    )
-    return found, index.unkept > 0
+    fields = [field_of(task) for field_of in (last_field, notes_field) for task in tasks]
+    nodes = {task.node for task in tasks.values() if task.node is not None}
+    texts, unwritten = history.with_unwritten(history.keys.job_history(record.id), [INDEX, *fields], nodes)
+    index = OWN_INDEX.decode(texts[INDEX]) if INDEX in texts else OwnIndex()
+    found = {}
+    for task in tasks:
+        figures, notes = texts.get(last_field(task)), texts.get(notes_field(task))
+        if figures or notes:
+            known = SUMMARIES.decode(figures) if figures else {}
+            found[task] = Said(known, OWN_NOTES.decode(notes) if notes else OwnNotes())
+    for sample in unwritten:
+        add_reported(found, sample, record.id, index)
+    return found, index
 
 
-def add_unwritten(figures: dict[str, dict[str, Summary]], points: Iterable[OwnPoint], job_id: str, most: int) -> None:
-    """Add the points of a job to the figures of its tasks, as the monitor will. Those that it has written meanwhile
-    change nothing. ``most``: new figures that are added."""
-    for point in points:
-        try:
-            key = AttemptKey.parse(point.key)
-        except UndecodableError:
-            continue  # the monitor leaves it out, too
-        if key.job_id != job_id:
-            continue
-        known = figures.setdefault(str(key.task), {})
-        if point.name in known:
-            known[point.name].add(point.step, point.value)
-        elif most > 0:
-            known[point.name] = Summary(point.value, point.value, point.value, point.step)
-            most -= 1
+def add_reported(said: dict[str, Said], sample: UsageSample, job_id: str, index: OwnIndex) -> None:
+    """Add what tasks of a job reported in a sample, as the monitor will."""
+    for point in sample.own:
+        known = _of(said, point.key, job_id)
+        if known is not None and point.name in known.figures:
+            known.figures[point.name].add(point.step, point.value)
+        elif known is not None and index.figures < MOST_FIGURES:
+            index.figures += 1
+            known.figures[point.name] = Summary(point.value, point.value, point.value, point.step)
+    for lost in sample.not_finite:
+        if (known := _of(said, lost.key, job_id)) is not None:
+            known.notes.not_finite[lost.name] = known.notes.not_finite.get(lost.name, 0) + lost.count
+    for each in sample.parameters:
+        if (known := _of(said, each.key, job_id)) is not None:
+            known.notes.parameters.update(each.values)
 
 
-def _row(key: str, done: _Done, values: dict[str, str]) -> ResultRow:
+def _of(said: dict[str, Said], key: str, job_id: str) -> Said | None:
+    """Return what a task has reported; None: the attempt is of another job, or is none."""
+    try:
+        attempt = AttemptKey.parse(key)
+    except UndecodableError:
+        return None
+    return said.setdefault(str(attempt.task), Said()) if attempt.job_id == job_id else None
+
+
+def _row(key: str, done: _Done, values: dict[str, str], secrets: Collection[str]) -> ResultRow:
     task = done.task
     reason = task.reason if task.state in (TaskState.FAILED, TaskState.LOST) else None
     return ResultRow(
@@ -138,8 +167,16 @@ def _row(key: str, done: _Done, values: dict[str, str]) -> ResultRow:
         ended=task.ended,
         cpu=task.usage.cpu if task.usage is not None else None,
         memory=task.usage.memory if task.usage is not None else None,
-        figures={name: (each.last, each.least, each.greatest) for name, each in done.figures.items()},
+        figures={name: (each.last, each.least, each.greatest) for name, each in done.said.figures.items()},
+        parameters={name: shown_parameter(name, text, secrets) for name, text in done.said.notes.parameters.items()},
+        not_finite=done.said.notes.not_finite,
     )
+
+
+def _secrets(spec: Job) -> set[str]:
+    """Return the values of the variables that hold secrets."""
+    parts = spec.components.values()
+    return {text for part in parts for name, text in {**dict(part.shell), **part.env}.items() if is_secret(name)}
 
 
 def _settings(part: Component) -> dict[str, str]:

@@ -96,7 +96,8 @@ def job_metrics(call: Call, job: str) -> JobMetricsView:
         steps, values, times = (tuple(column) for column in (curve.steps, curve.values, curve.times))
         curves.append(OwnCurve(*names[name], steps, values, times, curve.every))
     figures = max(index.figures, len(curves))
-    return JobMetricsView(record.id, record.name, tuple(curves), index.dropped, figures, most_points(len(curves)))
+    points, lost = most_points(len(curves)), index.not_finite
+    return JobMetricsView(record.id, record.name, tuple(curves), index.dropped, figures, points, lost)
 
 
 def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:

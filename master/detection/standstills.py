@@ -18,7 +18,7 @@ from msgspec import structs
 from grass.model.amounts import show_span
 from grass.wire.finding import Cause, Finding, FindingState
 from grass.wire.stacks import TaskStacks
-from grass.wire.usage import OwnPoint, TaskSample
+from grass.wire.usage import OwnNotFinite, OwnPoint, TaskSample
 from master.detection.cause import Verdict, judge
 from master.detection.progress import Limits, Progress
 
@@ -82,7 +82,7 @@ class Standstills:
         self,
         at: float,
         tasks: Sequence[tuple[Attempt, TaskSample]],
-        points: Sequence[tuple[Attempt, OwnPoint]],
+        points: Sequence[tuple[Attempt, OwnPoint | OwnNotFinite]],
         group_of: Callable[[Attempt], Group | None],
     ) -> None:
         """Take a sample of one node. ``group_of``: None for a task that is not watched."""

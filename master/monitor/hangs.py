@@ -31,6 +31,7 @@ from grass.wire.node_record import NodeRecord
 from grass.wire.operation_record import GRASS, OperationKind
 from grass.wire.stacks import TaskStacks
 from grass.wire.tickets import NoteFinding, RestartJob
+from grass.wire.usage import OwnNotFinite, OwnPoint
 from master.detection.progress import Limits
 from master.detection.standstills import Attempt, Evidence, Group, Standstills
 from master.monitor.open_findings import OpenFindings
@@ -93,7 +94,8 @@ class Hangs:
             sample = sampled.sample
             self._now = max(self._now, sampled.at)
             tasks = [(key, task) for task in sample.tasks if (key := _attempt(task.key)) is not None]
-            points = [(key, point) for point in sample.own if (key := _attempt(point.key)) is not None]
+            reported: list[OwnPoint | OwnNotFinite] = [*sample.own, *sample.not_finite]  # a run that diverges goes on
+            points = [(key, point) for point in reported if (key := _attempt(point.key)) is not None]
             self._where.update((task.key, node) for task in sample.tasks)
             errors = [f"gpu {gpu.id} fails: {gpu.error}" for gpu in sample.node.gpus if gpu.error]
             self._sick.pop(node, None)

@@ -125,6 +125,7 @@ class Monitor:
             points.append((subject, sampled.at, figures.of_node(sampled.sample.node)))
             points += self._tasks(sampled)
             own += self._own_points(sampled)
+            self._notes(sampled.sample)
         self._histories.add(points)
         self._own.add(own)
         self._taken(name, samples)
@@ -148,6 +149,18 @@ class Monitor:
                 hashed = self._store.keys.job_history(key.job_id)
                 found.append((hashed, str(key.task), point.name, point.step, point.value, point.at))
         return found
+
+    def _notes(self, sample: UsageSample) -> None:
+        """Note what tasks said of themselves that is no point of a curve."""
+        for lost in sample.not_finite:
+            if (key := _attempt(lost.key)) is not None:
+                self._own.count_not_finite(
+                    self._store.keys.job_history(key.job_id), str(key.task), lost.name, lost.count
+                )
+        for said in sample.parameters:
+            if (key := _attempt(said.key)) is not None:
+                hashed = self._store.keys.job_history(key.job_id)
+                self._own.set_parameters(hashed, str(key.task), said.values, said.left_out)
 
     def _fresh(self) -> tuple[float, list[UsageSample]]:
         """Return the time of the newest sample, and the newest samples of nodes that are not silent."""

@@ -1,4 +1,4 @@
-"""Figures that tasks report of themselves, in memory until they are written: summaries first, then curves. Pure.
+"""What tasks report of themselves, in memory until it is written: summaries, curves, and parameters. Pure.
 
 Used by the monitor. A job has a bounded number of figures and of curves; the curves share a number of points.
 """
@@ -6,23 +6,29 @@ Used by the monitor. A job has a bounded number of figures and of curves; the cu
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from grass.errors import UndecodableError
 from grass.store.backend import Op
 from grass.wire import codec
+from grass.wire.codec import Form
 from grass.wire.own_curves import (
     INDEX,
     MOST_CURVES,
     MOST_FIGURES,
+    MOST_NOTES,
     OWN_INDEX,
+    OWN_NOTES,
     SUMMARIES,
     OwnCurve,
     OwnIndex,
+    OwnNotes,
     Summary,
     last_field,
     most_points,
+    notes_field,
     unpack,
 )
 from grass.wire.own_curves import field as curve_field
@@ -35,6 +41,7 @@ Point = tuple[str, str, str, float, float, float]
 """Key of the job's hash, task, name, step, value, time."""
 Texts = Callable[[str, Sequence[str]], dict[str, str]]
 """Returns those fields of a hash that exist."""
+_Kept = TypeVar("_Kept")
 log = logging.getLogger("grass.monitor")
 
 
@@ -48,6 +55,9 @@ class _Job:
     """Curves to be written."""
     reported: dict[str, None] = field(default_factory=dict)
     """Tasks whose summaries are to be written."""
+    notes: dict[str, OwnNotes] = field(default_factory=dict)
+    noted: dict[str, None] = field(default_factory=dict)
+    """Tasks whose notes are to be written."""
     listed: bool = True
     """Whether the index is written."""
 
@@ -58,7 +68,21 @@ class _Job:
             yield "HSET", key, curve_field(*each), self.curves[each].pack()
         for task in self.reported:
             yield "HSET", key, last_field(task), codec.encode(self.summaries[task])
-        self.changed, self.reported, self.listed = {}, {}, True
+        for task in self.noted:
+            yield "HSET", key, notes_field(task), codec.encode(self.notes[task])
+        self.changed, self.reported, self.noted, self.listed = {}, {}, {}, True
+
+    def has_room(self, known: bool, left_out: int) -> bool:
+        """Return whether a note may be kept, ``known`` or new; otherwise count what is left out."""
+        full = not known and self.index.notes >= MOST_NOTES
+        self.index.notes += not known and not full
+        self.index.left_out += left_out if full else 0
+        self.listed = self.listed and known
+        return not full
+
+    @property
+    def size(self) -> int:
+        return self.index.figures + self.index.notes
 
 
 class OwnCurves:
@@ -79,14 +103,30 @@ class OwnCurves:
             else:
                 job.index.dropped, job.index.unkept, job.listed = job.index.dropped + 1, job.index.unkept + 1, False
 
+    def count_not_finite(self, key: str, task: str, name: str, count: int) -> None:
+        """Count values that are no points."""
+        job = self._jobs.get(key) or self._load(key)
+        job.index.not_finite, job.listed = job.index.not_finite + count, False
+        known = self._notes(key, job, task).not_finite
+        if job.has_room(name in known, count):
+            known[name] = known.get(name, 0) + count
+
+    def set_parameters(self, key: str, task: str, values: Mapping[str, str], left_out: int) -> None:
+        """Note what a task says of itself; the newest value counts. ``left_out``: what its node did not take."""
+        job = self._jobs.get(key) or self._load(key)
+        known = self._notes(key, job, task).parameters
+        known.update({name: text for name, text in values.items() if job.has_room(name in known, 1)})
+        if left_out:
+            job.index.left_out, job.listed = job.index.left_out + left_out, False
+
     def operations(self) -> list[Op]:
         """Return what writes the figures that have changed."""
         ops = [op for key, job in self._jobs.items() for op in job.operations(key)]
-        figures = sum(job.index.figures for job in self._jobs.values())
+        figures = sum(job.size for job in self._jobs.values())
         for key in list(self._jobs)[:-1]:
             if figures <= MOST_KEPT and len(self._jobs) <= MOST_JOBS:
                 break
-            figures -= self._jobs.pop(key).index.figures
+            figures -= self._jobs.pop(key).size
         return ops
 
     def clear(self) -> None:
@@ -97,7 +137,7 @@ class OwnCurves:
         """Note the point in the summary of its figure. Return False if the job has too many figures."""
         known = job.summaries.get(task)
         if known is None:
-            known = job.summaries[task] = self._read(key, task)
+            known = job.summaries[task] = self._read(key, last_field(task), SUMMARIES) or {}
         summary = known.get(name)
         if summary is None:
             if job.index.figures >= MOST_FIGURES:
@@ -137,11 +177,18 @@ class OwnCurves:
         self._jobs[key] = job
         return job
 
-    def _read(self, key: str, task: str) -> dict[str, Summary]:
-        """Return the summaries of a task as an earlier monitor has written them."""
-        text = self._texts(key, [last_field(task)]).get(last_field(task))
+    def _notes(self, key: str, job: _Job, task: str) -> OwnNotes:
+        """Return the notes of a task, which will be written."""
+        job.noted[task] = None
+        if task not in job.notes:
+            job.notes[task] = self._read(key, notes_field(task), OWN_NOTES) or OwnNotes()
+        return job.notes[task]
+
+    def _read(self, key: str, name: str, form: Form[_Kept]) -> _Kept | None:
+        """Return what an earlier monitor has written of a task."""
+        text = self._texts(key, [name]).get(name)
         try:
-            return SUMMARIES.decode(text) if text else {}
+            return form.decode(text) if text else None
         except UndecodableError as error:
-            log.warning("redis key %s: %s; the figures of task %s begin again", key, error, task)
-            return {}
+            log.warning("redis key %s: %s; field %s begins again", key, error, name)
+            return None

@@ -1,4 +1,5 @@
-"""Figures that tasks report of themselves: lines ``GRASS_METRIC name=value … step=N`` in their output.
+"""What tasks report of themselves: lines ``GRASS_METRIC name=value … step=N`` in their output. After ``GRASS_METRIC``,
+a JSON object has parameters.
 
 The log shipper hands over each block of output that was delivered; most hold no such line, which one search finds out.
 The usage sampler takes the points with each sample. What a task prints is bounded here: names, and points per sample.
@@ -7,13 +8,15 @@ Used by ``this_machine`` and ``usage_sampler``.
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from grass.lines import lines_of
-from grass.task.own_figures import FIGURE_NAME
-from grass.wire.usage import OwnPoint
+from grass.task.own_figures import FIGURE_NAME, LONGEST_PARAMETER, MOST_PARAMETERS
+from grass.wire.usage import OwnNotFinite, OwnParameters, OwnPoint
 
 MARK = "GRASS_METRIC "
 MOST_NAMES = 32
@@ -22,6 +25,9 @@ MOST_POINTS = 32
 """Points of one figure between two samples. Every second of more is left out."""
 MOST_SERIES = 1_000
 """Figures of all attempts of this node between two samples."""
+
+MOST_SAID = 64
+"""Attempts whose parameters are sent at a time. Others wait for the next sample."""
 
 
 class _Series:
@@ -53,8 +59,16 @@ class _Series:
         return [point for _, point in sorted(kept.items())]
 
 
+class Reported(NamedTuple):
+    """What tasks reported since the last time."""
+
+    points: tuple[OwnPoint, ...] = ()
+    not_finite: tuple[OwnNotFinite, ...] = ()
+    parameters: tuple[OwnParameters, ...] = ()
+
+
 class OwnFigures:
-    """The points that were found and not yet sent.
+    """What was found and not yet sent.
 
     ``found`` is called by the threads that take figures, ``drain`` by the sampler's. ``soon``: is called in any thread
     when an attempt with figures has ended: users look at them now.
@@ -67,6 +81,10 @@ class OwnFigures:
         self._points: dict[tuple[str, str], _Series] = {}
         self._names: dict[str, dict[str, int]] = {}
         """Attempt key → figure → number of its points, which is the step of a point without one."""
+        self._not_finite: dict[tuple[str, str], OwnNotFinite] = {}
+        self._parameters: dict[str, dict[str, str]] = {}
+        self._parameter_names: dict[str, set[str]] = {}
+        self._left_out: dict[str, int] = {}
 
     def found(self, key: str, text: str, at: float) -> None:
         """Note the figures in a block of output."""
@@ -80,17 +98,34 @@ class OwnFigures:
         if ended:
             self._soon()
 
-    def drain(self) -> tuple[OwnPoint, ...]:
-        """Return the points since the last call."""
+    def drain(self) -> Reported:
+        """Return what came since the last call."""
         with self._lock:
             points, self._points = self._points, {}
-        return tuple(point for series in points.values() for point in series.points())
+            not_finite, self._not_finite = self._not_finite, {}
+            said = {key: self._parameters.pop(key) for key in list(self._parameters)[:MOST_SAID]}
+            left_out, self._left_out = self._left_out, {}
+        return Reported(
+            tuple(point for series in points.values() for point in series.points()),
+            tuple(not_finite.values()),
+            tuple(
+                OwnParameters(key, said.get(key, {}), left_out.get(key, 0)) for key in dict.fromkeys((*said, *left_out))
+            ),
+        )
+
+    def take_back(self, parameters: tuple[OwnParameters, ...]) -> None:
+        """Keep parameters that could not be sent for the next time: they are said only once."""
+        with self._lock:
+            for each in parameters:
+                self._parameters[each.key] = each.values | self._parameters.get(each.key, {})
+                if each.left_out:
+                    self._left_out[each.key] = self._left_out.get(each.key, 0) + each.left_out
 
     def end(self, key: str) -> None:
         """Note that an attempt has ended. The last of its output may still come."""
         with self._lock:
             self._ended.add(key)
-            reported = key in self._names
+            reported = key in self._names or key in self._parameter_names
         if reported:
             self._soon()
 
@@ -98,16 +133,28 @@ class OwnFigures:
         with self._lock:
             self._ended.discard(key)
             self._names.pop(key, None)
+            self._parameter_names.pop(key, None)
 
     def _note(self, key: str, line: str, at: float) -> None:
+        if line.startswith("{", len(MARK)):
+            self._note_parameters(key, line)
+            return
         names = self._names.setdefault(key, {})
         figures = dict(parse(line))
         step = figures.pop("step", None)
+        if step is not None and not math.isfinite(step):
+            step = None
         for name, value in figures.items():
             if name not in names and len(names) >= MOST_NAMES:
                 continue
             names[name] = count = names.get(name, -1) + 1
             point = OwnPoint(key, name, count if step is None else step, value, at)
+            if not math.isfinite(value):
+                before = self._not_finite.get((key, name))
+                if before is not None or len(self._not_finite) < MOST_SERIES:
+                    total = 1 if before is None else before.count + 1
+                    self._not_finite[key, name] = OwnNotFinite(key, name, point.step, total)
+                continue
             series = self._points.get((key, name))
             if series is None:
                 if len(self._points) >= MOST_SERIES:
@@ -115,15 +162,41 @@ class OwnFigures:
                 series = self._points[key, name] = _Series(point)
             series.add(point)
 
+    def _note_parameters(self, key: str, line: str) -> None:
+        names = self._parameter_names.setdefault(key, set())
+        for name, text in parameters(line).items():
+            if name not in names and len(names) >= MOST_PARAMETERS:
+                self._left_out[key] = self._left_out.get(key, 0) + 1
+                continue
+            names.add(name)
+            self._parameters.setdefault(key, {})[name] = text
+
+
+def parameters(line: str) -> dict[str, str]:
+    """Return the parameters of one line. What is none is ignored."""
+    try:
+        found = json.loads(line[len(MARK) :])
+        texts = {name: each if isinstance(each, str) else json.dumps(each) for name, each in found.items()}
+    except (ValueError, RecursionError):
+        return {}
+    return {name: _plain(text) for name, text in texts.items() if FIGURE_NAME.fullmatch(name)}
+
+
+def _plain(text: str) -> str:
+    """Return the text in one line that can be shown and sent."""
+    shown = "".join(each if each.isprintable() else " " for each in text[: 2 * LONGEST_PARAMETER])
+    return " ".join(shown.split())[:LONGEST_PARAMETER]
+
 
 def parse(line: str) -> Iterator[tuple[str, float]]:
-    """Yield the names and values of one line. Words that are neither are ignored: the line is also for people."""
+    """Yield the names and values of one line, which may be NaN or infinite.
+
+    Words that are neither are ignored: the line is also for people.
+    """
     for word in line[len(MARK) :].split()[: MOST_NAMES + 1]:
         name, equals, text = word.partition("=")
         if equals and FIGURE_NAME.fullmatch(name):
             try:
-                value = float(text)
+                yield name, float(text)
             except ValueError:
                 continue
-            if math.isfinite(value):
-                yield name, value

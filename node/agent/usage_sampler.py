@@ -197,7 +197,7 @@ class UsageSampler:
                     tasks.append(self._ledger.add(key, used[key], interval, devices))
             totals = self._ledger.totals()
         self._store(totals)
-        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.drain()))
+        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), *self._own.drain()))
 
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
         commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}
@@ -261,6 +261,7 @@ class UsageSampler:
             if not self._silent:
                 log.warning("the usage of this node is not recorded: %s", error)
             self._silent = True
+            self._own.take_back(sample.parameters)
             return
         self._silent = False
 

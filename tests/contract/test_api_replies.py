@@ -23,7 +23,7 @@ from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import Form, builtins
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome, ScaleRule
-from grass.wire.own_curves import INDEX, OwnCurve, OwnIndex
+from grass.wire.own_curves import INDEX, OwnCurve, OwnIndex, OwnNotes, notes_field
 from grass.wire.own_curves import field as own_field
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import GpuUsage, NodeSample, TaskSample, TaskTotals, UsageSample
@@ -119,6 +119,7 @@ def put_usage(world: ApiWorld, job_id: str) -> None:
             ("XADD", keys.node_usage("n1"), 60, "body", pack(UsageSample(now, node, (running,)))),
             ("HSET", history, chunk_field(FINE, chunk.number, "w.0"), chunk.pack()),
             ("HSET", history, INDEX, pack(OwnIndex([("w.0", "loss")])), own_field("w.0", "loss"), curve.pack()),
+            ("HSET", history, notes_field("w.0"), pack(OwnNotes({"lr": "0.1"}, {"loss": 2}))),
         ]
     )
 

@@ -422,7 +422,8 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
 
 def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Grass, folder: Path) -> None:
     command = (
-        "echo GRASS_METRIC loss=$lr; echo $lr > $GRASS_OUTPUT/$lr; echo $GRASS_JOB_ID > $GRASS_OUTPUT/last; "
+        "echo GRASS_METRIC loss=$lr; echo GRASS_METRIC loss=nan; echo GRASS_METRIC '{\"width\":'$lr'0}'; "
+        "echo $lr > $GRASS_OUTPUT/$lr; echo $GRASS_JOB_ID > $GRASS_OUTPUT/last; "
         f"[ $lr != 2 ] || mkdir {folder}/second || exit 0; [ $lr != 2 ]"
     )
     grass.good("job", "start", job_file(folder, "mended", command, "matrix: {lr: [1, 2, 3]}"))
@@ -432,6 +433,10 @@ def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Gr
     grass.good("job", "wait", "mended")
     rows = grass.json("job", "results", "mended")
     assert all(row["loss"] == row["lr"] for row in rows), "at once, also what the monitor has not written yet"
+    assert [(row["width"], row["loss:not_finite"]) for row in rows] == [(10, 1), (20, 1), (30, 1)]
+    told = grass("job", "results", "mended")
+    assert told.stdout.split()[:3] == ["TASK", "lr", "width"]
+    assert "loss: 3 values were not finite (NaN or infinite)" in told.stderr
     assert [row["output"] for row in rows] == [f"jobs/{run}" for run in (first, second, first)]
     assert all(row["state"] == "SUCCEEDED" and row["seconds"] is not None for row in rows)
     for _ in range(2):

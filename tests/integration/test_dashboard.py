@@ -877,6 +877,7 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
     ids = []
     for rate in ("0.1", "0.2"):
         report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
+        report += f"; echo 'GRASS_METRIC {{\"width\": {rate}}}'; echo GRASS_METRIC loss=nan"
         ids.append(client.start({**job("compared", report, resources={"cpu": float(rate)}), "tags": {"rate": rate}}).id)
         assert client.wait(ids[-1], timeout=60).state == "SUCCEEDED"
     for job_id in ids:
@@ -887,6 +888,10 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
         page.wait_for_selector(f".chart[aria-label*='{ids[0]} main.0'][aria-label*='now 0.1'][aria-label*='now 0.2']")
         page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
         page.wait_for_selector("section[aria-label=Comparison] tr:has(th:text-is('rate')) td.chosen:text-is('0.2')")
+        page.wait_for_selector("section[aria-label=Comparison] tr:has(th:text-is('width')) td.chosen:text-is('0.2')")
+        page.wait_for_selector(
+            "section[aria-label=Comparison] p:text-is('loss: 2 values were not finite (NaN or infinite).')"
+        )
         page.wait_for_selector("section[aria-label=Comparison] td:text-is('1 succeeded') >> nth=1")
         page.wait_for_selector("tr:has(th:text-is('components.main.resources.cpu')) td:text-is('0.2')")
         page.wait_for_selector("section[aria-label='Output files']:has-text('0 equal, 1 differ')")
@@ -898,7 +903,8 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
         page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 
 
-REPORT = """for s in 0 1 2 3; do echo GRASS_METRIC loss=$lr$seed step=$s; done; [ $lr$seed != 0.22 ]"""
+REPORT = """for s in 0 1 2 3; do echo GRASS_METRIC loss=$lr$seed step=$s; done; echo GRASS_METRIC loss=inf step=4
+[ $lr$seed != 0.22 ]"""
 
 
 SMOOTHED_AT_ONCE = """(() => {
@@ -927,6 +933,8 @@ def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_an
     page.wait_for_selector("section[aria-label='What went wrong']")
     page.wait_for_selector(".best:has-text('least loss'):has-text('0.11'):has-text('lr 0.1, seed 1')")
     page.wait_for_selector("tr.chosen:has-text('best'):has-text('main.0')")
+    page.wait_for_selector("p.note:text-is('loss: 4 values were not finite (NaN or infinite).')")
+    page.wait_for_selector("tr:has-text('main.1') td[title$=', 1 not finite']")
     page.select_option("[aria-label='Which row is the best']", label="greatest loss")
     page.wait_for_selector("tr.chosen:has-text('main.3')")
     page.click("th button:text-is('loss')")
@@ -945,6 +953,7 @@ def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_an
 def test_curves_of_all_runs_are_coloured_averaged_over_seeds_picked_and_hidden(page: Any, sweep: str) -> None:
     run_script(page, "window.grassTheme.choose('light')")
     to(page, f"/jobs/{sweep}/curves")
+    page.wait_for_selector("section[aria-label=Curves] :text-is('4 values were not finite (NaN or infinite).')")
     page.wait_for_selector(".chart[aria-label*='loss: 4 lines'][aria-label*='main.3: lr 0.2, seed 2 now 0.22'] canvas")
     page.click("[aria-label='Colours: lr'] button:text-is('0.2')")  # hides them
     page.wait_for_selector(".chart[aria-label*='loss: 2 lines']")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from grass.api.comparison import Comparison, FigureSide, Target, comparison, grouped
 from grass.api.results import Results
@@ -79,3 +80,14 @@ def test_only_so_many_files_are_read(tmp_path: Path) -> None:
     assert [each.name for each in digest_files(tmp_path, "", most=3)] == ["0", "1", "2"]
     with pytest.raises(NotFoundError, match="there is no such folder"):
         digest_files(tmp_path, "nothing")
+
+
+def test_of_the_sides_only_values_that_are_not_finite_are_counted() -> None:
+    one = view("a", ("0.1", "0.2"), (2.0, 4.0))
+    said = [{"not_finite": {"loss": at + 2}, "parameters": {"width": str(at)}} for at in range(2)]
+    rows = tuple(structs.replace(row, **each) for row, each in zip(one.rows, said, strict=True))
+    results = Results([structs.replace(one, rows=rows)])
+    targets = [Target.parse("a.w.1")]
+    assert comparison(targets, [one.id], results).not_finite == {"loss": 3}
+    both = comparison([Target.parse("a.w.0"), *targets], [one.id] * 2, results)
+    assert both.not_finite == {"loss": 5} and both.parameters["width"] == ("0", "1")

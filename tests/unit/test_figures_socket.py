@@ -91,3 +91,13 @@ def test_what_names_no_attempt_of_this_node_is_ignored(
         for sent in (report, f"{KEY}\nGRASS_METRIC b=2".encode()):
             task.sendto(sent, str(path))
     assert found.get(timeout=10) == (KEY, "GRASS_METRIC b=2\n") and found.empty()
+
+
+def test_parameters_go_to_the_node_also_large_ones(received: tuple[Path, queue.Queue[tuple[str, str]]]) -> None:
+    path, found = received
+    program = "import grass; grass.log_params(lr=0.1, net='\U0001f600' * 300)"
+    environment = {**os.environ, **OF_TASK, "GRASS_FIGURES": str(path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert found.get(timeout=10) == (KEY, 'GRASS_METRIC {"lr": "0.1"}\n')
+    assert found.get(timeout=10)[1].endswith('\\ud83d\\ude00\\u2026"}\n')

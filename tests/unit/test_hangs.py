@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from grass.cli.why import page
 from grass.config import ClusterConfig
 from grass.model.job import Component, Job
@@ -19,7 +21,7 @@ from grass.wire.node_record import NodeRecord
 from grass.wire.notification import NOTIFICATION, Notification
 from grass.wire.operation_record import OperationKind
 from grass.wire.stacks import ProcessStack, TaskStacks, ThreadStack
-from grass.wire.usage import NodeSample, OwnPoint, TaskSample, UsageSample
+from grass.wire.usage import NodeSample, OwnNotFinite, OwnPoint, TaskSample, UsageSample
 from master.agent import step
 from master.api.why import why_view
 from master.detection.progress import Limits
@@ -70,7 +72,7 @@ class Training:
             found.append(TaskStacks(f"w.{index}", self.number, "n1", (process,)))
         return found
 
-    def run(self, seconds: float, steps: bool) -> None:
+    def run(self, seconds: float, steps: bool, diverged: bool = False) -> None:
         until = self.world.now + seconds
         while self.world.now < until:
             self.world.now += EVERY
@@ -78,6 +80,9 @@ class Training:
             keys = [f"train-1/w.{index}/{self.number}" for index in range(3)]
             own = (OwnPoint(keys[0], "loss", self.steps, 0.5, 0.0),) if steps else ()
             sample = UsageSample(0.0, NODE, tuple(TaskSample(key=key) for key in keys), own)
+            if diverged:
+                lost = OwnNotFinite(keys[0], "loss", self.steps, 1)
+                sample = structs.replace(sample, own=(), not_finite=(lost,))
             self.hangs.take("n1", [Sampled(self.world.wall, sample)])
             self.hangs.turn({})
             if self.hangs._asked:
@@ -121,6 +126,13 @@ def test_a_hang_is_an_event_a_notification_and_the_answer_to_why(tmp_path: Path)
     training.run(40, steps=True)
     assert training.events()[-1] == "hang-ended: job train: w goes on, or has other members"
     assert training.records.findings("train-1") == () and training.restarts() == 0
+
+
+def test_a_run_that_only_reports_nan_makes_progress(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    training.run(100, steps=True)
+    training.run(225, steps=True, diverged=True)
+    assert training.events() == []
 
 
 def test_what_is_only_to_be_logged_is_no_event(tmp_path: Path) -> None:

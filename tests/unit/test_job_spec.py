@@ -10,7 +10,7 @@ import pytest
 from grass.cli.job_diff import Difference, comparable, differences, facts, lines
 from grass.cli.job_spec import spec_lines
 from grass.manifest import parse_job
-from grass.model.secrets import REDACTED, is_secret, redacted
+from grass.model.secrets import REDACTED, is_secret, redacted, shown_parameter
 from grass.wire.codec import builtins
 from grass.wire.job_details import JobDetails
 from grass.wire.job_record import first_record
@@ -157,3 +157,18 @@ def test_nodes_of_a_run_have_the_versions_that_its_tasks_ran_with() -> None:
     assert (before.version, before.kernel, before.labels, before.state) == ("0.1.0", "6.1", {"a": "b"}, None)
     gone = facts(job, runs, []).nodes["n1"]
     assert (gone.version, gone.kernel, gone.state) == ("0.1.0", "6.1", "removed")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("lr", "0.1", "0.1"),
+        ("max_tokens", "512", "512"),
+        ("tokenizer", "gpt2", "gpt2"),
+        ("hf_token", "abcdefgh", REDACTED),
+        ("command", "train --with s3cr3t", f"train --with {REDACTED}"),
+        ("url", "redis://u:pw@host", f"redis://u:{REDACTED}@host"),
+    ],
+)
+def test_parameters_that_a_task_says_are_shown_without_secrets(name: str, text: str, shown: str) -> None:
+    assert shown_parameter(name, text, {"s3cr3t"}) == shown

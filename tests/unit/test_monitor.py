@@ -29,17 +29,30 @@ from grass.wire.own_curves import (
     INDEX,
     MOST_CURVES,
     MOST_FIGURES,
+    MOST_NOTES,
     MOST_POINTS,
     OWN_INDEX,
+    OWN_NOTES,
     SUMMARIES,
     OwnCurve,
+    OwnNotes,
     Summary,
     field,
     last_field,
     most_points,
+    notes_field,
     unpack,
 )
-from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, RdmaUsage, TaskSample, UsageSample
+from grass.wire.usage import (
+    GpuUsage,
+    NodeSample,
+    OwnNotFinite,
+    OwnParameters,
+    OwnPoint,
+    RdmaUsage,
+    TaskSample,
+    UsageSample,
+)
 from grass.wire.usage_history import FINE, WHOLE_JOB, JobHistory, join
 from master.monitor.__main__ import _Ends, _run
 from master.monitor.exposition import page
@@ -245,6 +258,33 @@ def test_a_job_with_too_many_figures_says_how_much_is_missing() -> None:
     index = OWN_INDEX.decode(next(str(op[3]) for op in curves.operations() if op[2] == INDEX))
     assert index.figures == MOST_FIGURES and index.dropped == MOST_FIGURES + 7 - MOST_CURVES
     assert index.unkept == 7  # the others have their last, least and greatest value
+
+
+def test_parameters_and_values_that_are_not_finite_are_kept_with_the_job(backend: Timed) -> None:
+    watching = monitor(backend)
+    own = f"{JOB}/w.0/1"
+    for values, count in (({"lr": "0.1", "net": "a"}, 2), ({"lr": "0.2"}, 3)):
+        said = (OwnParameters(own, values, 4), OwnParameters("nonsense", values))
+        lost = (OwnNotFinite(own, "loss", 1.0, count), OwnNotFinite("nonsense", "loss", 1.0, 1))
+        backend.report("a", structs.replace(sample(1), parameters=said, not_finite=lost))
+        watching.turn()
+        watching = monitor(backend)  # another monitor goes on
+    kept = backend.hgetall(KEYS.job_history(JOB))
+    assert OWN_NOTES.decode(kept[notes_field("w.0")]) == OwnNotes({"lr": "0.2", "net": "a"}, {"loss": 5})
+    index = OWN_INDEX.decode(kept[INDEX])
+    assert (index.notes, index.left_out, index.not_finite, index.curves) == (3, 8, 5, [])
+
+
+def test_the_parameters_of_a_job_are_bounded_and_it_says_how_many_are_missing() -> None:
+    curves = OwnCurves(lambda key, fields: {})
+    for task in range(MOST_NOTES // 50 + 1):
+        curves.set_parameters("k", f"w.{task}", {f"p{at}": "x" for at in range(50)}, 0)
+    curves.count_not_finite("k", "w.0", "loss", 7)
+    curves.set_parameters("k", "w.0", {"p0": "new"}, 0)
+    ops = {str(op[2]): str(op[3]) for op in curves.operations()}
+    index = OWN_INDEX.decode(ops[INDEX])
+    assert (index.notes, index.left_out) == (MOST_NOTES, 57)
+    assert OWN_NOTES.decode(ops[notes_field("w.0")]).parameters["p0"] == "new"
 
 
 def test_only_so_much_is_kept_of_ended_jobs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import subprocess
 import sys
 from fractions import Fraction
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 import grass
-from node.agent.own_figures import MOST_NAMES, MOST_POINTS, OwnFigures, parse
+from grass.task import own_figures
+from grass.wire.usage import OwnNotFinite, OwnParameters
+from node.agent.own_figures import MARK, MOST_NAMES, MOST_POINTS, MOST_SAID, OwnFigures, Reported, parse
 
 KEY = "train-00000001/learner.0/1"
 
@@ -20,7 +23,7 @@ KEY = "train-00000001/learner.0/1"
 def found(*lines: str) -> list[tuple[str, float, float]]:
     figures = OwnFigures()
     figures.found(KEY, "".join(line + "\n" for line in lines), 5.0)
-    return [(point.name, point.step, point.value) for point in figures.drain()]
+    return [(point.name, point.step, point.value) for point in figures.drain().points]
 
 
 def test_a_line_names_figures_and_their_step() -> None:
@@ -38,8 +41,8 @@ def test_without_a_step_points_are_numbered() -> None:
         "GRASS_METRIC loss",
         "GRASS_METRIC loss=",
         "GRASS_METRIC loss=much",
-        "GRASS_METRIC loss=nan",
-        "GRASS_METRIC loss=inf step=3",
+        'GRASS_METRIC {"loss": 1',
+        "GRASS_METRIC {loss=1}",
         "GRASS_METRIC =4",
         "GRASS_METRIC <script>=4",
         f"GRASS_METRIC {'x' * 65}=1",
@@ -75,7 +78,7 @@ def test_an_attempt_has_a_bounded_number_of_figures() -> None:
 def test_points_are_taken_once() -> None:
     figures = OwnFigures()
     figures.found(KEY, "GRASS_METRIC loss=1\n", 5.0)
-    assert len(figures.drain()) == 1 and figures.drain() == ()
+    assert len(figures.drain().points) == 1 and figures.drain() == Reported()
 
 
 def test_what_a_task_reports_is_found(capfd: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +86,7 @@ def test_what_a_task_reports_is_found(capfd: pytest.CaptureFixture[str]) -> None
     assert found(capfd.readouterr().out.rstrip()) == [("loss", 7, 0.1), ("val/accuracy", 7, 0.5)]
 
 
-@pytest.mark.parametrize("figures", [{}, {"a b": 1}, {"loss": float("nan")}, {"loss": "much"}, {"loss": None}, {"": 1}])
+@pytest.mark.parametrize("figures", [{}, {"a b": 1}, {"loss": "much"}, {"loss": None}, {"": 1}])
 def test_a_report_that_says_nothing_is_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^report: "):
         grass.report(step=1, **figures)
@@ -97,6 +100,78 @@ def test_reporting_loads_nothing_else_of_grass() -> None:
         *("grass", "grass.release", "grass.task", "grass.task.own_figures")
     }
     assert "pathlib" not in loaded  # nor anything as large: a program may report from thousands of tasks
+
+
+def test_values_that_are_not_finite_are_counted_and_are_no_points(capfd: pytest.CaptureFixture[str]) -> None:
+    for step, loss in enumerate((1.0, float("nan"), float("-inf"), 10**400, 2.0)):
+        grass.report(step=step, loss=loss)
+    figures = OwnFigures()
+    figures.found(KEY, capfd.readouterr().out, 5.0)
+    reported = figures.drain()
+    assert [(point.step, point.value) for point in reported.points] == [(0, 1.0), (4, 2.0)]
+    assert reported.not_finite == (OwnNotFinite(KEY, "loss", 3.0, 3),)
+    assert found("GRASS_METRIC loss=nan", "GRASS_METRIC loss=1", "GRASS_METRIC loss=2 step=inf") == [
+        ("loss", 1, 1),
+        ("loss", 2, 2),
+    ]
+
+
+def test_a_step_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ValueError, match="report: step must be a finite number, got nan"):
+        grass.report(step=float("nan"), loss=1)
+
+
+@pytest.fixture
+def unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_figures, "_parameters", set())
+
+
+def said(text: str) -> tuple[OwnParameters, ...]:
+    figures = OwnFigures()
+    figures.found(KEY, text, 5.0)
+    return figures.drain().parameters
+
+
+@pytest.mark.usefixtures("unsaid")
+def test_parameters_are_said_as_text_and_the_newest_value_counts(capfd: pytest.CaptureFixture[str]) -> None:
+    grass.log_params(lr=1e-4, net="a b=c\n\x1b[31m \ud800é", nesterov=True, warmup=None, layers=[1, 2])
+    grass.log_params(lr=0.2, **{"data/path": "x" * 300})
+    [found] = said(capfd.readouterr().out)
+    assert found.values.pop("data/path") == "x" * 199 + "…"
+    assert found == OwnParameters(
+        KEY, {"lr": "0.2", "net": "a b=c [31m é", "nesterov": "true", "warmup": "null", "layers": "[1, 2]"}
+    )
+
+
+@pytest.mark.usefixtures("unsaid")
+def test_too_many_parameters_and_names_that_are_none_are_refused_and_nothing_is_said(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    grass.log_params(**{f"p{at}": at for at in range(50)})
+    capfd.readouterr()
+    with pytest.raises(ValueError, match=r"^log_params: at most 50 names, got 51$"):
+        grass.log_params(p1=2, more=1)
+    with pytest.raises(ValueError, match=r"^log_params: 'a b' is not a name"):
+        grass.log_params(p1=2, **{"a b": 1})
+    grass.log_params(p1=3)
+    assert said(capfd.readouterr().out) == (OwnParameters(KEY, {"p1": "3"}),)
+
+
+def test_parameters_of_any_program_are_bounded_and_those_that_are_left_out_are_counted() -> None:
+    line = f"{MARK}{json.dumps({f'p{at}': 'x' * 999 for at in range(60)} | {'a b': 1})}\n"
+    [found] = said(line)
+    assert len(found.values) == 50 and set(found.values.values()) == {"x" * 200} and found.left_out == 10
+
+
+def test_parameters_of_many_attempts_are_sent_in_turn_and_those_that_were_not_sent_again() -> None:
+    figures = OwnFigures()
+    for at in range(MOST_SAID + 1):
+        figures.found(f"{KEY}{at}", f'{MARK}{{"a": 1}}\n', 5.0)
+    first, second = figures.drain().parameters, figures.drain().parameters
+    assert (len(first), len(second)) == (MOST_SAID, 1)
+    figures.found(first[0].key, f'{MARK}{{"a": 2}}\n', 6.0)
+    figures.take_back(first[:2])
+    assert [each.values["a"] for each in figures.drain().parameters] == ["2", "1"]
 
 
 def test_the_figures_of_an_attempt_that_has_ended_are_sent_at_once() -> None:

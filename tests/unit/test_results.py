@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from grass.api.results import MOST_FIGURES, Results, number
 from grass.model.lifecycle import TaskState
-from grass.wire.own_curves import Summary
+from grass.wire.own_curves import MOST_FIGURES as MOST_FIGURES_KEPT
+from grass.wire.own_curves import OwnIndex, OwnNotes, Summary
 from grass.wire.result_views import ResultRow, ResultsView
-from grass.wire.usage import OwnPoint
-from master.api.results import add_unwritten
+from grass.wire.usage import NodeSample, OwnNotFinite, OwnParameters, OwnPoint, UsageSample
+from master.api.results import Said, add_reported
 
 
 def row(task: str, figures: dict[str, tuple[float, float, float]] | None = None, **values: str) -> ResultRow:
@@ -81,11 +83,56 @@ def test_only_a_number_that_is_written_in_just_this_way_is_one(text: str, cell: 
     assert number(text) == cell and type(number(text)) is type(cell)
 
 
-def test_figures_that_the_monitor_has_not_written_yet_are_added_once() -> None:
-    figures = {"main.0": {"loss": Summary(3.0, 3.0, 3.0, 0)}}
+def saying(task: str, said: dict[str, str], **values: str) -> ResultRow:
+    return structs.replace(row(task, **values), parameters=said)
+
+
+def test_what_tasks_say_of_themselves_are_parameters_among_those_that_said_anything() -> None:
+    rows = [
+        saying("main.0", {"width": "8", "net": "a"}, lr="0.1"),
+        saying("main.1", {"width": "16", "net": "a"}, lr="0.2"),
+        row("main.2", lr="0.1"),
+    ]
+    found = Results([view("a", *rows)])
+    assert (found.parameters, found.alike) == (("lr", "width"), ("net",))
+    assert found.columns()[:6] == ["job", "task", "lr", "width", "net", "state"]
+    assert [(each["width"], each["net"]) for each in found] == [(8, "a"), (16, "a"), ("", "")]
+    assert Results([view("a", rows[0])]).parameters == ("width", "net")
+    assert Results([view("a", rows[0], rows[2])]).parameters == ()
+    several = Results([view("a", rows[0]), view("b", rows[1])])
+    assert several.parameters == ("lr", "width") and several.alike == ("net",)
+
+
+def test_what_a_task_says_counts_more_than_its_job_file_unless_it_is_the_same_number() -> None:
+    rows = [saying("main.0", {"lr": "0.0001", "n": "9"}, lr="1e-4", n="1"), row("main.1", lr="1e-3", n="1")]
+    found = Results([view("a", *rows)])
+    assert [(each["lr"], each["n"]) for each in found] == [("1e-4", 9), ("1e-3", 1)]
+    assert found.parameters == ("lr", "n")
+
+
+def test_values_that_are_not_finite_have_a_column_where_there_are_any_and_are_counted_together() -> None:
+    rows = [
+        structs.replace(row("main.0", {"loss": (2, 1, 3)}), not_finite={"loss": 3}),
+        structs.replace(row("main.1"), not_finite={"loss": 1}),
+        row("main.2", {"acc": (1, 1, 1)}),
+    ]
+    found = Results([view("a", *rows)])
+    assert found.figures == ("loss", "acc") and found.not_finite == {"loss": 4}
+    assert [(each["loss"], each["loss:not_finite"]) for each in found] == [(2, 3), (None, 1), (None, 0)]
+    assert "acc:not_finite" not in found.columns()
+
+
+def test_what_the_monitor_has_not_written_yet_is_added() -> None:
     key = "j-1/main.0/1"
-    points = [OwnPoint(key, "loss", 0, 3.0, 5.0), OwnPoint(key, "loss", 1, 2.0, 6.0), OwnPoint(key, "acc", 1, 0.5, 6.0)]
-    others = [OwnPoint("j-2/main.0/1", "loss", 0, 9.0, 5.0), OwnPoint("nonsense", "loss", 0, 9.0, 5.0)]
-    late = [OwnPoint("j-1/main.1/1", "loss", 1, 7.0, 6.0)]
-    add_unwritten(figures, [*points, *others, *late], "j-1", 1)
-    assert figures == {"main.0": {"loss": Summary(2.0, 2.0, 3.0, 1), "acc": Summary(0.5, 0.5, 0.5, 1)}, "main.1": {}}
+    said = {"main.0": Said({"loss": Summary(3.0, 3.0, 3.0, 0)}, OwnNotes({"lr": "1"}, {"loss": 2}))}
+    points = (OwnPoint(key, "loss", 1, 2.0, 6.0), OwnPoint(key, "acc", 1, 0.5, 6.0))
+    others = (OwnPoint("j-2/main.0/1", "loss", 0, 9.0, 5.0), OwnPoint("nonsense", "loss", 0, 9.0, 5.0))
+    late = (OwnPoint("j-1/main.1/1", "loss", 1, 7.0, 6.0),)
+    notes = (OwnNotFinite(key, "loss", 2, 1), OwnNotFinite("j-2/main.0/1", "loss", 2, 1))
+    node = NodeSample(cpu=1.0, memory=1, memory_total=1, disk_used=1, disk_total=1, network_sent=0, network_received=0)
+    sample = UsageSample(6.0, node, (), (*points, *others, *late), notes, (OwnParameters(key, {"lr": "2"}),))
+    add_reported(said, sample, "j-1", OwnIndex(figures=MOST_FIGURES_KEPT - 1))
+    assert said["main.0"] == Said(
+        {"loss": Summary(2.0, 2.0, 3.0, 1), "acc": Summary(0.5, 0.5, 0.5, 1)}, OwnNotes({"lr": "2"}, {"loss": 3})
+    )
+    assert said["main.1"].figures == {}, "the job has as many figures as are kept"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.wire.usage import UsageSample
+from grass.errors import UnreachableError
+from grass.wire.usage import OwnParameters, UsageSample
 from node.agent.gpu_usage import GpuReading
 from node.agent.own_figures import OwnFigures
 from node.agent.task_processes import Used, _sum, disk_bytes
@@ -31,6 +32,22 @@ def test_a_sample_that_fails_is_said_once_and_the_next_one_is_taken(
         sampler._turn()
     assert problems == [] and len(sent) == 1
     assert caplog.text.count("the usage of this node cannot be measured") == 1
+
+
+def test_parameters_that_cannot_be_sent_are_sent_with_the_next_sample(tmp_path: Path) -> None:
+    own, sent, away = OwnFigures(), [], [True, False]
+
+    def send(sample: UsageSample) -> None:
+        if away.pop(0):
+            raise UnreachableError("redis is away")
+        sent.append(sample)
+
+    sampler = UsageSampler(tmp_path, dict, GpuReading, send, own)
+    sampler._turn()
+    own.found("j-1/w.0/1", 'GRASS_METRIC {"lr": 0.1}\n', 1.0)
+    sampler._turn()
+    sampler._turn()
+    assert [sample.parameters for sample in sent] == [(OwnParameters("j-1/w.0/1", {"lr": "0.1"}),)]
 
 
 def test_what_a_process_wrote_is_still_known_when_it_has_ended_but_nobody_has_waited_for_it(tmp_path: Path) -> None:

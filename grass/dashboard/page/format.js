@@ -54,6 +54,10 @@ export function percent(value) {
   return value === null || value === undefined ? "–" : `${Math.round(value)} %`;
 }
 
+export function notFinite(number) {
+  return `${plural(number, "value")} ${number === 1 ? "was" : "were"} not finite (NaN or infinite)`;
+}
+
 export function plural(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -3,7 +3,7 @@
 import { Curves } from "../charts.js";
 import { h } from "../dom.js";
 import { short } from "../filter.js";
-import { amount, bytes, duration, instant, plural } from "../format.js";
+import { amount, bytes, duration, instant, notFinite, plural } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -57,6 +57,7 @@ function table(found, names) {
   const known = [...cluster.jobs.values()].filter((job) => !sides.some((side) => side.job === job.id)).sort((one, two) => two.submitted - one.submitted).slice(0, OFFERED);
   const add = known.length ? h("select.field", { "aria-label": "Add a job", onchange: (event) => { if (event.target.value) location.hash = address([...names, event.target.value]); } }, h("option", { value: "" }, "Add a job"), known.map((job) => h("option", { value: job.id }, job.id))) : null;
   return panel("Comparison", { key: "table", end: add }, found.incomplete.length ? h("p.note.inside", `${found.incomplete.join(", ")}: reported more figures than are kept; those of some tasks are missing.`) : null,
+    Object.entries(found.not_finite).filter(([, lost]) => lost).map(([name, lost]) => h("p.note.inside", `${name}: ${notFinite(lost)}.`)),
     h("div.window.plain", { tabindex: 0, role: "region", "aria-label": "Runs side by side" }, h("table", h("thead", h("tr", h("th", ""), sides.map((side, at) => h("th", jobLink(side.job, side.name), names.length > 2 ? h("a.soft", { href: address(names.filter((_, place) => place !== at)), "aria-label": `Leave out ${side.name}` }, " ×") : null)))),
       h("tbody", row("tasks", sides.map((side) => h("td", Object.entries(side.states).map(([state, number]) => `${number} ${state}`).join(", ")))),
         row("time of its tasks", sides.map((side) => h("td", duration(side.seconds)))),

@@ -2,7 +2,7 @@
 
 import { Curves } from "../charts.js";
 import { h } from "../dom.js";
-import { bytes, duration, percent } from "../format.js";
+import { bytes, duration, notFinite, percent } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, facts, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -67,7 +67,7 @@ export class JobUsage {
 // What the curves do not show.
 function leftOut(id, own) {
   const words = [own.tasks > own.drawn ? `curves of the first ${own.drawn} of ${own.tasks} tasks` : "", own.points && own.points < 512 ? `at most ${own.points} points each` : "",
-    own.figures > own.curves ? `${own.figures - own.curves} figures have no curve` : "", own.dropped ? `${own.dropped} points of further figures were not kept` : ""].filter(Boolean);
+    own.figures > own.curves ? `${own.figures - own.curves} figures have no curve` : "", own.dropped ? `${own.dropped} points of further figures were not kept` : "", own.not_finite ? notFinite(own.not_finite) : ""].filter(Boolean);
   return words.length ? h("span.soft", words.join(", "), ". ", h("a", { href: `#/jobs/${encodeURIComponent(id)}/results` }, "All last values")) : null;
 }
 

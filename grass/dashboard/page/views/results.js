@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { described, filterOf, inOrder, moreIsBetter, short } from "../filter.js";
-import { bytes, count, duration } from "../format.js";
+import { bytes, count, duration, notFinite } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -75,6 +75,8 @@ export class Results {
     const { found } = this, more = found.figures.length - MOST_FIGURES + found.further;
     return [this.problem ? `These are not the newest figures: ${this.problem}` : "",
       found.incomplete ? "The tasks reported more figures than are kept of one job; those of some tasks are missing." : "",
+      found.left_out ? `The tasks said ${count(found.left_out)} more parameters than are kept; those are missing.` : "",
+      ...Object.entries(found.not_finite).map(([name, lost]) => `${name}: ${notFinite(lost)}.`),
       more > 0 ? `${count(more)} further figures have no column here. \`grass job results\` chooses others with --columns.` : ""].filter(Boolean);
   }
 
@@ -118,7 +120,8 @@ export class Results {
       if (name === "state") return h("td", stateMark(value));
       if (name === "failure") return h("td", text.replaceAll("-", " "));
       if (name === "cause") return h("td", { title: value || null }, value ? h("a", { href: `${place}/logs/${task}` }, value) : "–");
-      const range = this.found.figures.includes(name) && value !== null ? `from ${cell(`${plain(name)}:min`)} to ${cell(`${plain(name)}:max`)}` : text;
+      const lost = this.found.figures.includes(name) && cell(`${plain(name)}:not_finite`), end = lost ? `, ${count(lost)} not finite` : "";
+      const range = this.found.figures.includes(name) && value !== null ? `from ${cell(`${plain(name)}:min`)} to ${cell(`${plain(name)}:max`)}${end}` : `${text}${end}`;
       return h("td", { class: this.numbers.has(name) ? "num" : "", title: range }, text);
     }));
   }

@@ -3,7 +3,7 @@
 import { COLOURS } from "../charts.js";
 import { h } from "../dom.js";
 import { described, filterOf, inOrder } from "../filter.js";
-import { count, plural } from "../format.js";
+import { count, notFinite, plural } from "../format.js";
 import { empty, panel } from "../parts.js";
 import { Poll } from "../poll.js";
 import { RunChart } from "../run_chart.js";
@@ -124,6 +124,7 @@ export class RunCurves {
     return [this.problem ? `These are not the newest figures: ${this.problem}` : "",
       without > 0 ? `${count(without)} of ${count(found.all)} figures of tasks have no curve; Results has their last, least and greatest values.` : "",
       found.points && found.points < 512 ? `A curve has at most ${found.points} points: ${count(found.curves.length)} curves share those that are kept.` : "",
+      found.not_finite ? `${notFinite(found.not_finite)}.` : "",
       found.dropped ? `${plural(found.dropped, "point")} of further figures were not kept.` : "",
       this.dark ? `${plural(this.dark, "point")} not above 0 have no place on a logarithmic axis.` : ""].filter(Boolean);
   }
