@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from grass.cli.table import pairs
 from grass.model.amounts import show_amount, show_memory, show_span
-from grass.model.job import RestartOn
+from grass.model.job import RestartOn, StopSignal
 
 if TYPE_CHECKING:
     from grass.model.framework import Framework
@@ -43,6 +43,7 @@ def component_facts(part: Component) -> list[tuple[str, str]]:
         ("Where", _pairs({key: "|".join(values) for key, values in part.where.items()})),
         ("Restart", "" if part.restart.policy is RestartOn.NEVER else part.restart.policy.value),
         ("More memory", _more_memory(part)),
+        ("Stopped by", "" if part.stop_signal is StopSignal.TERM else part.stop_signal.value),
         ("Kept", "/dev/shm, for the next attempt on the same node" if part.keep is not None else ""),
         ("Check", "" if part.check is None else f"of each node at level {part.check}, before tasks start there"),
         ("Replaced", "" if part.replace is None else f"tasks that are {part.replace.value}"),

@@ -42,6 +42,7 @@ from grass.model.job import (
     NoticeSignal,
     Ready,
     Replace,
+    StopSignal,
 )
 from grass.model.notify import OnHang
 
@@ -74,6 +75,7 @@ _NOT_RESOURCES = (
         "cwd",
         "restart",
         "grace",
+        "stop_signal",
         "keep",
         "check",
         "replace",
@@ -187,6 +189,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         restart=read_restart(fields, warnings, resources.memory),
         exit_codes=fields.read("exit_codes", values.one_of(ExitCodes), ExitCodes.SPECIAL),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
+        stop_signal=fields.read("stop_signal", _stop_signal, StopSignal.TERM),
         notice=_read_notice(fields),
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
@@ -240,6 +243,12 @@ def _before(value: Any) -> int:
     if value != "before":
         raise values.Wrong(f"must be `before`, or a mapping such as {{before: 1}}; got {value!r}")
     return 0
+
+
+def _stop_signal(value: Any) -> StopSignal:
+    if value in ("KILL", "STOP"):
+        raise values.Wrong(f"no task can catch {value}; use {', '.join(StopSignal)}, or `grace: 0` to kill at once")
+    return values.one_of(StopSignal)(value)
 
 
 def _read_keep(fields: Fields, memory: int, container: Container) -> Keep | None:

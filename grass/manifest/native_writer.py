@@ -31,6 +31,7 @@ from grass.model.job import (
     Policy,
     Ready,
     Restart,
+    StopSignal,
 )
 from grass.model.notify import OnHang
 
@@ -92,6 +93,7 @@ def component_document(part: Component) -> Document:
         cwd=part.cwd,
         restart=_restart(part.restart),
         exit_codes=None if part.exit_codes is ExitCodes.SPECIAL else part.exit_codes.value,
+        stop_signal=None if part.stop_signal is StopSignal.TERM else part.stop_signal.value,
         notice=_notice(part.notice),
         check={"before": part.check} if part.check else None if part.check is None else "before",
         replace=None if part.replace is None else part.replace.value,

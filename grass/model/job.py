@@ -101,6 +101,17 @@ class NoticeSignal(str, Enum):
 LONGEST_NOTICE = 86_400.0
 
 
+class StopSignal(str, Enum):
+    """What stops a task, before KILL. Each can be caught, and is passed on by the init of containers."""
+
+    HUP = "HUP"
+    INT = "INT"
+    QUIT = "QUIT"
+    TERM = "TERM"
+    USR1 = "USR1"
+    USR2 = "USR2"
+
+
 class Keep(str, Enum):
     """What of a task is kept on its node from one attempt to the next."""
 
@@ -265,6 +276,7 @@ class Component:
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     checks: str = ""
     keep: Keep | None = None
+    stop_signal: StopSignal = StopSignal.TERM
     check: int | None = None
     replace: Replace | None = None
     grown_from: int | None = None

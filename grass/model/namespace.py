@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from grass.model.framework import FrameworkName
-from grass.model.job import PLAIN_CONTAINER, Component, Container
+from grass.model.job import PLAIN_CONTAINER, Component, Container, StopSignal
 from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
 
@@ -93,6 +93,8 @@ def refusals(component: Component, *, share: bool) -> tuple[Refusal, ...]:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
     if component.check is not None:
         found.append(Refusal("check", "Kubernetes chooses the machine of a pod, so none is checked before (`check`)"))
+    if component.stop_signal is not StopSignal.TERM:
+        found.append(Refusal("stop_signal", "Kubernetes itself stops pods, and with TERM (`stop_signal`)"))
     if component.keep is not None:
         found.append(Refusal("keep", "the memory of a pod ends with it, and each attempt is a pod of its own (`keep`)"))
     found += [*_of_members(component), *_of_notice(component)]

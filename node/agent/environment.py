@@ -4,6 +4,7 @@ The names of the variables are a public interface (docs/reference)."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -84,6 +85,7 @@ def launch(
     }
     cwd = _folder(component.cwd, component.base, str(config.data_dir))
     plain = Launch(argv(command(template)), env, cwd, component.grace, template.width, runtime)
+    plain = plain._replace(stop_signal=signal.Signals[f"SIG{component.stop_signal.value}"])
     if config.node.isolate is not None or config.node.claim:
         read_only = template.read_only_data or config.node.read_only_data
         awaited = tuple(template.awaited.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import stat
 from collections import deque
 from contextlib import suppress
@@ -46,6 +47,7 @@ class Attempt:
         "sizes",
         "spent",
         "started",
+        "stop_signal",
         "stopping",
     )
 
@@ -60,6 +62,7 @@ class Attempt:
         self.started: float | None = None
         self.pidfd: int | None = None
         """Set for attempts that are not children of this shepherd."""
+        self.stop_signal: int = signal.SIGTERM
         self.stopping = False
         self.kill_at: float | None = None
         self.reason: WireReason | None = None

@@ -81,13 +81,14 @@ class Endings:
     # stopping
 
     def stop(self, stops: list[tuple[Attempt, float, WireReason | None]]) -> None:
-        """Stop attempts, each with its grace and reason. TERM is sent after the journal has the time of KILL."""
+        """Stop attempts, each with its grace and reason. Their signal is sent after the journal has the
+        time of KILL."""
         to_stop = [attempt for attempt, grace, reason in stops if self._mark_stopping(attempt, grace, reason)]
         self._journal.flush()
         if to_stop:
             self.look_at_memory()
         for attempt in to_stop:
-            self._signal(attempt, signal.SIGTERM)
+            self._signal(attempt, attempt.stop_signal)
             self._arm_kill(attempt)
 
     def _mark_stopping(self, attempt: Attempt, grace: float, reason: WireReason | None) -> bool:

@@ -7,6 +7,7 @@ with another word. Used by ``endings``, ``journal`` and ``shepherd``.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ class SpawnEntry(NamedTuple):
     returned: float
     started: float | None
     launch: str
+    stop_signal: int = signal.SIGTERM.value
 
 
 class StopEntry(NamedTuple):
@@ -136,7 +138,15 @@ def spawn_entries(attempt: Attempt) -> Iterator[LimitsEntry | SpawnEntry]:
     assert attempt.pid is not None
     if attempt.group:
         yield LimitsEntry(attempt.key, attempt.group, attempt.memory, attempt.cpu)
-    yield SpawnEntry(attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch)
+    yield SpawnEntry(
+        attempt.key,
+        attempt.pid,
+        attempt.began,
+        attempt.returned,
+        attempt.started,
+        attempt.launch,
+        int(attempt.stop_signal),
+    )
 
 
 def stop_entry(attempt: Attempt) -> StopEntry:
@@ -180,7 +190,7 @@ def apply_entry(attempt: Attempt, entry: AttemptEntry) -> None:
         case LimitsEntry():
             attempt.group, attempt.memory, attempt.cpu = entry.group, entry.memory, entry.cpu
         case SpawnEntry():
-            attempt.pid, attempt.launch = entry.pid, entry.launch
+            attempt.pid, attempt.launch, attempt.stop_signal = entry.pid, entry.launch, entry.stop_signal
             attempt.began, attempt.returned, attempt.started = entry.began, entry.returned, entry.started
         case StopEntry():
             attempt.stopping, attempt.kill_at, attempt.reason = True, entry.kill_at, entry.reason

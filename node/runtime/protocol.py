@@ -10,6 +10,7 @@ and repeats the lost commands. Repeats are harmless: a known attempt is never st
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -61,6 +62,8 @@ class Launch(NamedTuple):
     """In a namespace of Kubernetes: which GPUs its machine must have, if it gets some."""
     keep: int = 0
     """Bytes in /dev/shm that are kept of a task for its next attempt here, at most. 0: nothing is kept."""
+    stop_signal: int = signal.SIGTERM
+    """What stops its attempts, before KILL. Pods get TERM."""
 
 
 class Start(NamedTuple):

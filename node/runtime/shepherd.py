@@ -55,6 +55,7 @@ from node.runtime.shepherd_messages import (
     StartAttempts,
     StopAttempts,
     StopOrder,
+    StopWith,
     WatchAttempts,
 )
 from node.runtime.spawn import CannotStartError, spawn
@@ -91,6 +92,8 @@ class Shepherd:
         self._bounds: dict[str, LaunchLimits] = {}
         self._kept: dict[str, int] = {}
         """Launch → bytes in /dev/shm that are kept of each task."""
+        self._stop_signals: dict[str, int] = {}
+        """Launch → what stops its tasks, if that is not TERM."""
         self._limits = ParallelismLimits()
         self._queue: deque[str] = deque()
         """Keys of attempts to spawn now."""
@@ -191,7 +194,7 @@ class Shepherd:
 
     def _on_request(self, client: Client, request: Request) -> None:
         match request:
-            case ProcessLaunch() | LaunchLimits() | KeepMemory():
+            case ProcessLaunch() | LaunchLimits() | KeepMemory() | StopWith():
                 self._define(request)
             case LetGo(tasks):
                 self._let_go(tasks)
@@ -213,7 +216,7 @@ class Shepherd:
             case _:
                 log.warning("ignored a request, because no users are isolated: %.200r", request)
 
-    def _define(self, launch: ProcessLaunch | LaunchLimits | KeepMemory) -> None:
+    def _define(self, launch: ProcessLaunch | LaunchLimits | KeepMemory | StopWith) -> None:
         match launch:
             case ProcessLaunch():
                 self._launches[launch.name] = launch
@@ -222,6 +225,8 @@ class Shepherd:
                 self._bounds[launch.name] = launch
             case KeepMemory(name, most):
                 self._kept[name] = most
+            case StopWith(name, number):
+                self._stop_signals[name] = number
             case _:
                 assert_never(launch)
 
@@ -234,6 +239,7 @@ class Shepherd:
         for name in names:
             self._launches.pop(name, None)
             self._bounds.pop(name, None)
+            self._stop_signals.pop(name, None)
             self._limits.drop(name)
             if self._kept.pop(name, 0):
                 self._endings.memory.kept.drop(name)
@@ -294,6 +300,7 @@ class Shepherd:
         attempt.returned = clock.steady()
         attempt.started = clock.wall()
         attempt.env = {}
+        attempt.stop_signal = self._stop_signals.get(attempt.launch, attempt.stop_signal)
         self._journal.write(*spawn_entries(attempt))
         self._endings.mains[attempt.pid] = attempt
         self._note(attempt)

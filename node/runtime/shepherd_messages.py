@@ -52,6 +52,13 @@ class KeepMemory(NamedTuple):
     """Bytes of each task."""
 
 
+class StopWith(NamedTuple):
+    """Stop attempts of a launch that start from now on with this signal in place of TERM."""
+
+    name: str
+    signal: int
+
+
 class LetGo(NamedTuple):
     """Remove what is kept of tasks (``<job id>/<component>.<index>``)."""
 
@@ -233,6 +240,7 @@ Request = (
     ProcessLaunch
     | LaunchLimits
     | KeepMemory
+    | StopWith
     | LetGo
     | DropLaunches
     | StartAttempts
@@ -249,6 +257,7 @@ _REQUESTS: dict[str, type[Request]] = {
     "launch": ProcessLaunch,
     "limits": LaunchLimits,
     "keep": KeepMemory,
+    "stop_with": StopWith,
     "let_go": LetGo,
     "drop": DropLaunches,
     "start": StartAttempts,
@@ -297,6 +306,7 @@ def unpack_request(message: Message) -> Request | None:
                 ProcessLaunch(str())
                 | LaunchLimits(str(), int(), int())
                 | KeepMemory(str(), int())
+                | StopWith(str(), int())
                 | LetGo(list())
                 | DropLaunches(list())
                 | ForgetAttempts(list())

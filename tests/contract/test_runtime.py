@@ -46,6 +46,8 @@ class Subject:
         self.gone = gone
         self.tells_signals = True
         """Whether it always knows how an attempt ended that it stopped itself: kubelets before 1.22 do not."""
+        self.takes_stop_signals = True
+        """Whether a launch may name the signal that stops its attempts: pods always get TERM."""
         self.out_of_order = 0
         """By how many places an attempt may begin too early: its pods are made in order, and begin as they can."""
         self.known: dict[str, Observed] = {}
@@ -112,7 +114,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
             pods = Subject(
                 run_of_pods.runtime, run_of_pods.cut, plain, stdout=run_of_pods.stdout, gone=run_of_pods.gone
             )
-            pods.tells_signals, pods.out_of_order = False, 1
+            pods.tells_signals, pods.takes_stop_signals, pods.out_of_order = False, False, 1
             yield pods
             return
     if request.param == "docker":
@@ -159,6 +161,18 @@ def test_stopping_ends_by_term_and_carries_its_reason(subject: Subject) -> None:
     [ended] = subject.ended("j-1/slow.0/1")
     assert (ended.code, ended.reason, ended.stopping) == (None, reason, True)
     assert subject.tells(ended, signal.SIGTERM)
+
+
+def test_a_launch_names_the_signal_that_stops_it_also_after_it_was_away(subject: Subject) -> None:
+    if not subject.takes_stop_signals:
+        return
+    subject.runtime.define({SLOW: subject.plain._replace(stop_signal=signal.SIGUSR1)})
+    subject.start(SLOW, "j-1/slow.0/1")
+    subject.runs("j-1/slow.0/1")
+    subject.relist()
+    subject.runtime.stop([Stop("j-1/slow.0/1", 20.0)])
+    [ended] = subject.ended("j-1/slow.0/1")
+    assert (ended.code, ended.signal, ended.stopping) == (None, signal.SIGUSR1, True)
 
 
 def test_who_ignores_term_is_killed_after_the_grace(subject: Subject) -> None:

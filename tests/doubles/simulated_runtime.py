@@ -21,7 +21,7 @@ class SimulatedRuntime:
 
     ``life`` decides how long an attempt runs and its exit code. ``now``: steady clock. ``wall``: for display.
 
-    An attempt obeys TERM at once (signal 15), unless it is ``obstinate``: then it ends after its grace (signal 9).
+    An attempt obeys its stop signal at once, unless it is ``obstinate``: then it ends after its grace (signal 9).
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class SimulatedRuntime:
         self._wall = wall
         self._obstinate = obstinate
         self._limits = ParallelismLimits()
+        self._stop_signals: dict[str, int] = {}
         self._starts: dict[str, Start] = {}
         self._attempts: dict[str, Observed] = {}
         self._ends: list[tuple[float, int, str, int | None, int | None]] = []
@@ -48,6 +49,7 @@ class SimulatedRuntime:
 
     def define(self, launches: dict[str, Launch]) -> None:
         for name, launch in launches.items():
+            self._stop_signals[name] = int(launch.stop_signal)
             self._begin(self._limits.set_width(name, launch.width))
 
     def drop(self, launches: Iterable[str]) -> None:
@@ -75,7 +77,7 @@ class SimulatedRuntime:
             elif self._obstinate(self._starts[key]):
                 self._end_at(self._now() + grace, key, None, 9)
             else:
-                self._end(key, None, 15)
+                self._end(key, None, self._stop_signals.get(self._starts[key].launch, 15))
 
     def forget(self, keys: list[str]) -> None:
         for key in keys:

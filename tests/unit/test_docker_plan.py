@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ def test_what_the_job_says_of_its_containers() -> None:
     assert body["HostConfig"]["Ulimits"] == [{"Name": "nofile", "Soft": 5, "Hard": 5}]
     assert "GRASS_DATA=/d" in body["Env"] and body["HostConfig"]["Mounts"][0]["Target"] == "/d"
     assert made(entrypoint=())["Entrypoint"] == [""]
+
+
+def test_a_stop_signal_is_named_to_the_engine_and_noted_on_the_container() -> None:
+    body = made(LAUNCH._replace(stop_signal=signal.SIGUSR1))
+    assert (body["StopSignal"], body["Labels"]["grass.stop-signal"]) == ("SIGUSR1", "SIGUSR1")
+    assert "StopSignal" not in made() and "grass.stop-signal" not in made()["Labels"]
 
 
 def test_ports_are_published_on_a_bridge_only() -> None:

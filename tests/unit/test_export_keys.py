@@ -29,6 +29,7 @@ from grass.model.job import (
     Ready,
     Replace,
     RestartOn,
+    StopSignal,
 )
 from grass.model.lifecycle import JobState
 from grass.model.notify import OnEnd, OnHang
@@ -127,6 +128,7 @@ OTHERS: dict[str, Any] = {
     "components.exit_codes": ExitCodes.PLAIN,
     "components.check": 1,
     "components.keep": Keep.SHM,
+    "components.stop_signal": StopSignal.USR1,
     "components.replace": Replace.SLOW,
     "components.notice.seconds": 90.0,
     "components.notice.signal": NoticeSignal.USR1,

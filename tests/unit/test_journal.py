@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,8 +147,8 @@ WRITTEN: list[tuple[bytes, Entry]] = [
     (b'["i","j/c.0/1"]', IntentEntry("j/c.0/1")),
     (b'["l","j/c.0/1","41-1",64,500]', LimitsEntry("j/c.0/1", group="41-1", memory=64, cpu=500)),
     (
-        b'["s","j/c.0/1",11,1.5,2.5,3.5,"j/c"]',
-        SpawnEntry("j/c.0/1", pid=11, began=1.5, returned=2.5, started=3.5, launch="j/c"),
+        b'["s","j/c.0/1",11,1.5,2.5,3.5,"j/c",10]',
+        SpawnEntry("j/c.0/1", pid=11, began=1.5, returned=2.5, started=3.5, launch="j/c", stop_signal=10),
     ),
     (b'["k","j/c.0/1",9.5,{"code":"timeout"}]', StopEntry("j/c.0/1", kill_at=9.5, reason={"code": "timeout"})),
     (b'["m","j/c.0/1",null,15,4.5]', MainEndEntry("j/c.0/1", code=None, signal=15, ended=4.5)),
@@ -176,6 +177,11 @@ def test_an_entry_has_the_bytes_that_shepherds_of_other_versions_read_and_write(
 @pytest.mark.parametrize(("line", "entry"), WRITTEN)
 def test_what_a_later_version_adds_to_an_entry_is_left_out(line: bytes, entry: Entry) -> None:
     assert unpack([*json.loads(line), "added"]) == entry
+
+
+def test_an_attempt_that_an_earlier_version_spawned_is_stopped_by_term(path: Path) -> None:
+    path.write_bytes(b'["s","j/c.0/1",11,1.5,2.5,3.5,"j/c"]\n["s","j/c.1/1",12,1.5,2.5,3.5,"j/c",10]\n')
+    assert [each.stop_signal for each in replay(path).attempts.values()] == [signal.SIGTERM, signal.SIGUSR1]
 
 
 def test_an_end_that_an_earlier_version_wrote_tells_no_consumption(path: Path) -> None:

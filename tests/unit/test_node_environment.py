@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import Container
+from grass.model.job import Container, StopSignal
 from grass.model.runtime import RuntimeName
 from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.wire.desired import DesiredAttempt
@@ -52,6 +53,11 @@ def test_what_a_component_has_in_common() -> None:
         "JOB_NAME": "train",
         "COMPONENT_TYPE": "actor",
     }
+
+
+def test_what_stops_its_tasks_is_the_signal_that_a_component_names() -> None:
+    assert launch(CONFIG, TEMPLATE, {}).stop_signal == signal.SIGTERM
+    assert launch(CONFIG, changed(TEMPLATE, stop_signal=StopSignal.QUIT), {}).stop_signal == signal.SIGQUIT
 
 
 def test_a_job_that_waited_for_others_finds_their_output_also_in_a_container() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any, get_args
 
 import pytest
@@ -41,6 +42,7 @@ from node.runtime.shepherd_messages import (
     StartAttempts,
     StopAttempts,
     StopOrder,
+    StopWith,
     WatchAttempts,
     pack,
     unpack_reply,
@@ -61,6 +63,7 @@ REQUESTS: list[tuple[Request, str]] = [
         '["launch","j/c",["run"],{"A":"b"},null,5.0,null,"ann",["j-1"],true]',
     ),
     (KeepMemory("j/c", 1024), '["keep","j/c",1024]'),
+    (StopWith("j/c", 10), '["stop_with","j/c",10]'),
     (LetGo(["j/c.0"]), '["let_go",["j/c.0"]]'),
     (LaunchLimits("j/c", 500, 1024), '["limits","j/c",500,1024]'),
     (DropLaunches(["j/c"]), '["drop",["j/c"]]'),
@@ -132,6 +135,9 @@ def test_a_launch_is_defined_in_the_form_that_shepherds_of_earlier_versions_take
         return [received(pack(each)) for each in _definition("j/c", launch)]
 
     assert sent(LAUNCH._replace(cpu=1, awaited=("j-1",), read_only_data=True)) == [plain]
+    stops = ["stop_with", "j/c", signal.SIGUSR1]
+    assert sent(LAUNCH._replace(stop_signal=signal.SIGUSR1)) == [plain, stops]
+    assert sent(OWNED._replace(stop_signal=signal.SIGUSR1)) == [[*plain, "ann", ["j-1"]], limits, stops]
     assert sent(OWNED) == [[*plain, "ann", ["j-1"]], limits]
     assert sent(OWNED._replace(awaited=())) == [[*plain, "ann", []], limits]
     assert sent(OWNED._replace(read_only_data=True)) == [[*plain, "ann", ["j-1"], True], limits]
@@ -186,6 +192,7 @@ def test_fields_that_a_later_version_adds_are_ignored() -> None:
         ["launch", 5, ["run"], {}, None, 5.0, None],
         ["launch", "j/c"],
         ["start", 5],
+        ["stop_with", "j/c", "USR1"],
         ["start", [5]],
         ["start", [["j/c.0/1", "j/c"]]],
         ["stop", [["j/c.0/1"]]],

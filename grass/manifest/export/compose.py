@@ -13,9 +13,21 @@ from collections.abc import Mapping
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
 from grass.manifest.export.losses import Exported, missing, of_amounts
-from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Mount, Restart, RestartOn
+from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Mount, Restart, RestartOn, StopSignal
 
-_WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
+_WRITTEN = (
+    "replicas",
+    "resources",
+    "depends_on",
+    "env",
+    "cwd",
+    "restart",
+    "grace",
+    "stop_signal",
+    "image",
+    "container",
+    "ready",
+)
 MOST_SERVICES = 64
 """Tasks of a component that become a service each."""
 _OTHER = re.compile("[^a-z0-9_-]")
@@ -86,6 +98,7 @@ def _service(job: Job, part: Component, tasks: Mapping[str, tuple[str, ...]], in
         "healthcheck": {"test": _test(own)} if own else None,
         "restart": part.restart.policy.value if part.restart.policy is not RestartOn.NEVER else None,
         "stop_grace_period": f"{part.grace:g}s" if part.grace != DEFAULT_GRACE else None,
+        "stop_signal": f"SIG{part.stop_signal.value}" if part.stop_signal is not StopSignal.TERM else None,
         "deploy": _deploy(part, is_whole),
     }
     given = {name: value for name, value in found.items() if value not in (None, {}, [])}

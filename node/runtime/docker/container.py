@@ -5,6 +5,8 @@ Used by ``ends``, ``output``, ``runtime`` and ``starts``.
 
 from __future__ import annotations
 
+import signal
+
 from grass.model.reasons import Reason
 from grass.system import clock
 from node.runtime import control_groups
@@ -42,6 +44,7 @@ class Container:
         "start",
         "started",
         "starting",
+        "stop_signal",
         "stopping",
         "waited",
         "with_engine",
@@ -59,6 +62,7 @@ class Container:
         """Folder of its control group of processes; empty: not known."""
         self.started: float | None = None
         self.since: float | None = None
+        self.stop_signal: int = signal.SIGTERM
         self.stopping = False
         self.kill_at: float | None = None
         self.reason: Reason | None = None
@@ -98,6 +102,7 @@ class Container:
         self.started = wall(state["StartedAt"]) or clock.wall()
         self.memory = inspected["HostConfig"]["Memory"]
         self.boot = labels.get(plan.BOOT, "")
+        self.stop_signal = signal.Signals[labels.get(plan.STOP_SIGNAL, "SIGTERM")]
         if self.since is None:
             self.since = clock.steady() - max(0.0, clock.wall() - self.started)
 

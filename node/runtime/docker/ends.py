@@ -70,7 +70,7 @@ class Ends:
     # stopping
 
     def stop(self, attempt: Container) -> None:
-        """Send TERM now and KILL at ``kill_at``."""
+        """Send its stop signal now, and KILL at ``kill_at``."""
         assert attempt.kill_at is not None
         self._terminate(attempt, _INIT_TRIES)
         self._reactor.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
@@ -84,12 +84,13 @@ class Ends:
         self._reactor.removers.ask(functools.partial(self._engine.remove, container), self._on_removed)
 
     def _terminate(self, attempt: Container, tries: int) -> None:
-        """Send TERM once the container's init is up, which blocks TERM and passes it on. Before, the kernel would drop
-        it, because process 1 of a container gets no signal that it does not expect."""
-        if tries and attempt.runs and attempt.pid is not None and not proc.blocks(attempt.pid, signal.SIGTERM):
+        """Send its stop signal once the container's init is up, which blocks the signal and passes it on. Before, the
+        kernel would drop it, because process 1 of a container gets no signal that it does not expect."""
+        number = attempt.stop_signal
+        if tries and attempt.runs and attempt.pid is not None and not proc.blocks(attempt.pid, number):
             self._reactor.after(_INIT_SECONDS / _INIT_TRIES, functools.partial(self._terminate, attempt, tries - 1))
         else:
-            self._kill(attempt, signal.SIGTERM)
+            self._kill(attempt, number)
 
     def _kill(self, attempt: Container, number: int) -> None:
         if attempt.runs and attempt.id is not None:

@@ -8,6 +8,7 @@ package.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from node.runtime.segment_files import FOLDER
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
+STOP_SIGNAL = LABEL + "stop-signal"
+"""Only if it is not TERM. An image may name a signal, too, which Grass does not use."""
 LEAST_MEMORY = 6 << 20
 """Bytes. The engine refuses a smaller limit."""
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
@@ -79,6 +82,9 @@ def request(config: NodeHome, start: Start, launch: Launch, scratch: str, cores:
     if plan.user is not None:
         _check_user(config, plan.user)
         body["User"] = plan.user
+    if launch.stop_signal != signal.SIGTERM:  # the engine would use it if it stopped; the label is for this node-agent
+        body["StopSignal"] = signal.Signals(launch.stop_signal).name
+        body["Labels"][STOP_SIGNAL] = body["StopSignal"]
     if launch.cwd is not None:
         body["WorkingDir"] = launch.cwd
     if plan.network != "host" and start.ports:

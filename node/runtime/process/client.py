@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import signal
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -46,6 +47,7 @@ from node.runtime.shepherd_messages import (
     StartAttempts,
     StopAttempts,
     StopOrder,
+    StopWith,
     WatchAttempts,
     pack,
     unpack_reply,
@@ -263,13 +265,14 @@ class ProcessRuntime:
 
 def _definition(name: str, launch: Launch) -> list[Request]:
     """Return the messages that define a launch. A shepherd of an earlier version takes no limits with it, which
-    therefore have a message of their own, and so has what is kept of its tasks."""
+    therefore have a message of their own, and so have what is kept of its tasks and what stops them."""
     defined = ProcessLaunch(name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width)
     kept = [KeepMemory(name, launch.keep)] if launch.keep else []
+    stops = [StopWith(name, int(launch.stop_signal))] if launch.stop_signal != signal.SIGTERM else []
     if not launch.user:
-        return [defined, *kept]
+        return [defined, *kept, *stops]
     owned = defined._replace(user=launch.user, awaited=launch.awaited, read_only_data=launch.read_only_data)
-    return [owned, LaunchLimits(name, launch.cpu, launch.memory), *kept]
+    return [owned, LaunchLimits(name, launch.cpu, launch.memory), *kept, *stops]
 
 
 def _observed(report: AttemptReport) -> Observed:
