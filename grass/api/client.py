@@ -370,6 +370,7 @@ class Client(
         stream: str | None = None,
         failed: bool = False,
         joined: bool = False,
+        unfinished: bool = False,
         late: Callable[[], object] | None = None,
     ) -> Iterator[LogLine]:
         """Yield the lines of tasks. Raises NotFoundError; InputError for an expression that is not valid.
@@ -377,16 +378,17 @@ class Client(
         ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
         wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete.
         ``stream``: only ``stdout`` or ``stderr``. ``failed``: only tasks that have failed so far. ``joined``: a record
-        may have several lines, with newlines between them, which is much faster. ``late``: called at the end if some
-        output of the ended job has not reached the log collector. No line is lost or repeated when the
-        API server restarts.
+        may have several lines, with newlines between them, which is much faster. ``unfinished``: with ``follow``, what
+        a task has written of a line comes within a second, as a record without ``newline``; the rest follows.
+        ``late``: called at the end if some output of the ended job has not reached the log collector. No line is lost
+        or repeated when the API server restarts.
         """
         from grass.api.log_reading import LogQuery, read_logs
 
         if component is not None and index is None:
             component, index = _task(component)
         bad = self._failed_tasks(name, component) if failed else None
-        query = LogQuery(component, index, tail, since, grep, follow, stream, bad, joined, late)
+        query = LogQuery(component, index, tail, since, grep, follow, stream, bad, joined, unfinished, late)
         return read_logs(self._transport, lambda job: path_of("jobs", job, "logs"), name, query)
 
     def log_batches(

@@ -38,6 +38,8 @@ class LogQuery:
     """Only of these; None: of all."""
     joined: bool = False
     """Whether a record may have several lines: much faster, and only without a pattern."""
+    unfinished: bool = False
+    """Whether what was written of a line comes before the line has ended. Only without a pattern."""
     late: Callable[[], object] | None = None
     """Called at the end if some output has not reached the log collector."""
 
@@ -64,6 +66,8 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
         raise InputError(f"stream: must be stdout or stderr, got {query.stream!r}")
     server_tail = None if query.narrows else query.tail
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
+    if query.follow and query.unfinished and pattern is None:
+        body["unfinished"] = True
     pieces = _noticed(_log_pieces(transport, path_of, job, {**body, "tail": server_tail}), query.late)
     if query.tail is None or (query.follow and server_tail is not None):
         return _matching(pieces, pattern, query)

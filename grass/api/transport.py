@@ -154,14 +154,21 @@ class Transport:
         try:
             return self._call(method, target, body, wait)
         except InputError as error:
-            if type(error) is not InputError or body is None or callable(body):
+            if (less := self._without_the_new(body, error)) is None:
                 raise
-            left_out = self._version.left_out(body)
-            if not left_out:
-                raise
+        return self._call(method, target, less, wait)
+
+    def _without_the_new(self, body: Body, error: InputError) -> Body:
+        """Return a refused body without what an older cluster can do without, and say what it does not do. None: that
+        was not the reason."""
+        if type(error) is not InputError or body is None or callable(body):
+            return None
+        left_out = self._version.left_out(body)
+        if not left_out:
+            return None
         if self.on_away is not None:
             self.on_away(self._text(f"runs an older Grass ({self._version.speaks()}): {', '.join(left_out.values())}"))
-        return self._call(method, target, {name: body[name] for name in body if name not in left_out}, wait)
+        return {name: body[name] for name in body if name not in left_out}
 
     def read(self, form: Form[_T], method: str, target: str, body: Body = None, *, wait: float = 0.0) -> _T:
         """Do as ``call``, and return the reply as its type. Raises UndecodableError for one of another version."""
@@ -192,12 +199,20 @@ class Transport:
         """
 
         resumed = resumed or self._answered
-        patience = Patience(self._timeout, 0.0, resumed)
-        sent = self._patiently(
-            lambda: self._begin(self._send(method, target, body, patience)), patience, resumed=resumed
-        )
+        try:
+            sent = self._begun(method, target, body, resumed)
+        except InputError as error:
+            if (less := self._without_the_new(body, error)) is None:
+                raise
+            sent = self._begun(method, target, less, resumed)
         sent.response.wait_at_most(max(silence, self._timeout))
         return _pieces(sent, self._release)
+
+    def _begun(self, method: str, target: str, body: Body, resumed: bool) -> _Sent:
+        patience = Patience(self._timeout, 0.0, resumed)
+        return self._patiently(
+            lambda: self._begin(self._send(method, target, body, patience)), patience, resumed=resumed
+        )
 
     def close(self) -> None:
         """Close all connections. Those that another thread uses are closed when their exchange ends."""

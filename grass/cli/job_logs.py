@@ -72,7 +72,8 @@ def show_logs(
             output.note(f"{job.name}: QUEUED ({job_reason(job)})")
         part = component.text if component else None
         late = logs.late(output, job.name)
-        lines = client.logs(job.id, part, joined=logs.joined(output), late=late, **choice)
+        live = logs.unfinished(output, style)
+        lines = client.logs(job.id, part, joined=logs.joined(output), unfinished=live, late=late, **choice)
         without = None if figures or choice["grep"] else WithoutFigures(lines)
         said = logs.show(output, without or lines, style) or (queued and not choice["follow"])
         if not said and without is not None and without.hidden:

@@ -96,3 +96,9 @@ def late(output: Output, job: str) -> Callable[[], object]:
 def joined(output: Output) -> bool:
     """Return whether ``show`` takes records of several lines, which are much faster to read."""
     return output.format not in _RECORDS
+
+
+def unfinished(output: Output, style: Style, *, split: bool = False) -> bool:
+    """Return whether a line is shown while a task still writes it, as progress bars need: on a terminal, and if no
+    other task can come between. ``split``: as in ``show``."""
+    return output.live and not style.name_width and (not split or output.err_is_terminal)

@@ -160,6 +160,10 @@ class Output:
         """Return whether progress lines overwrite each other, so that frequent updates are fine."""
         return self.format is Format.TABLE and self._out.isatty()
 
+    @property
+    def err_is_terminal(self) -> bool:
+        return self._err.isatty()
+
     def note(self, message: str) -> None:
         """Show a message about the work, in the table format only."""
         if self.format is Format.TABLE:

@@ -22,8 +22,10 @@ Document = dict[str, Any]  # Any: the errors of its reader name every problem wi
 """A JSON object that other code reads: ``grass.manifest`` a user's document, ``joserfc`` a public key."""
 
 
-LEFT_OUT: Mapping[str, str] = MappingProxyType({"file": "it keeps no copy of the job file"})
-"""Fields of a submission without which a job runs the same, and what an older cluster then does not do."""
+LEFT_OUT: Mapping[str, str] = MappingProxyType(
+    {"file": "it keeps no copy of the job file", "unfinished": "a line is shown once it has ended"}
+)
+"""Fields that a call can do without, and what an older cluster then does not do."""
 
 
 MOST_DELAY = 365 * 86_400
@@ -89,6 +91,8 @@ class LogQuery(Call, frozen=True):
     since: float | None = None
     """Only lines that are newer: seconds since the epoch."""
     follow: bool = False
+    unfinished: bool = False
+    """With ``follow``: send also what a task has written of a line so far. The rest of the line follows."""
     cursor: dict[str, dict[str, int]] | None = None
     """All cursors of an earlier stream, merged."""
     before: float | None = None

@@ -21,7 +21,7 @@ from grass.wire.codec import Form
 
 PROTOCOL = 2
 OLDEST_CLIENT = 1
-REVISION = 3
+REVISION = 4
 FORMAT = 2
 HEADER = "Grass-Speaks"
 """HTTP header of requests and answers: ``PROTOCOL.REVISION VERSION``. It is not sealed, so only texts depend on it."""

@@ -43,12 +43,16 @@ class LogQuery:
     follow: bool
     cursor: Cursor | None
     before: float
+    unfinished: bool
 
     @classmethod
     def from_call(cls, asked: calls.LogQuery) -> LogQuery:
         # a client without cursor and ``before`` has received nothing yet, so it still wants the tail
         tail = None if asked.cursor or asked.before is not None else asked.tail
-        return cls(asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, asked.before or 0.0)
+        before = asked.before or 0.0
+        return cls(
+            asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, before, asked.unfinished
+        )
 
 
 def stream_logs(call: Call, record: JobRecord) -> Pieces:
@@ -168,7 +172,7 @@ class _Following:
         while (lines := self._follower.poll()) or self._follower.behind:
             self._moved = steady()
             yield self._envelope.piece_of(lines)
-        if lines := self._last_words():
+        if lines := self._follower.finish() if self._query.unfinished else self._last_words():
             yield self._envelope.piece_of(lines)
 
     def _last_words(self, settled: float = SETTLED) -> list[LogLine]:

@@ -312,6 +312,64 @@ def test_last_words_of_a_stream_that_is_cut_after_each_piece_are_neither_lost_no
     assert sorted(seen) == sorted(expected)
 
 
+def whole(records: Iterable[LogLine]) -> str:
+    return "".join(each.text + "\n" * each.newline for each in records)
+
+
+def _ends(records: Iterable[LogLine], text: str) -> bool:
+    return whole(records).endswith(text)
+
+
+def written_of_a_line(
+    world: ApiWorld, logs: Logs, transport: type[Transport] = Transport, **query: Any
+) -> list[LogLine]:
+    """What a client gets that asks for unfinished lines, and waits for each piece before the task goes on."""
+    seen: list[LogLine] = []
+
+    def read() -> None:
+        for record in world.client(transport=transport).logs("j", follow=True, unfinished=True, **query):
+            seen.append(record)
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        for number, text in enumerate(("\rstep 1", "\rstep 2", "\rstep 3\nloading … ", "done\n", "last words")):
+            logs.print_("w.0", text)
+            wait_until(partial(_ends, seen, text), what=f"text {number}")
+        logs.end_task("w.0")
+        world.end_job(logs.job_id)
+        reading.result(20)
+    return seen
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_is_written_of_a_line_comes_before_its_end_and_once(world: ApiWorld, logs: Logs, joined: bool) -> None:
+    pieces = [(each.text, each.newline) for each in written_of_a_line(world, logs, joined=joined)]
+    assert [piece for piece in pieces if piece[0]] == [
+        ("\rstep 1", False),
+        ("\rstep 2", False),
+        ("\rstep 3", True),
+        ("loading … ", False),
+        ("done", True),
+        ("last words", False),
+    ]
+
+
+def test_an_unfinished_line_comes_once_also_over_streams_that_are_cut(world: ApiWorld, logs: Logs) -> None:
+    cut = cut_where(after=lambda piece: bool(piece["lines"]))
+    assert whole(written_of_a_line(world, logs, cut)) == "\rstep 1\rstep 2\rstep 3\nloading … done\nlast words"
+
+
+def test_a_pattern_and_a_log_that_is_not_followed_have_whole_lines(world: ApiWorld, logs: Logs) -> None:
+    logs.print_("w.0", "half of ")
+    with ThreadPoolExecutor(1) as pool:
+        seen, reading = follow(world, pool, unfinished=True, grep="half")
+        logs.print_("w.0", "a line\n")
+        logs.end_task("w.0")
+        world.end_job(logs.job_id)
+        reading.result(20)
+    assert seen == texts(world.client().logs("j", unfinished=True)) == ["half of a line"]
+
+
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("recent", [False, True])
 def test_a_tail_counts_last_words_where_they_belong(world: ApiWorld, logs: Logs, follow: bool, recent: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from grass.api.client import Client
 from grass.errors import InputError, ManifestError, UndecodableError
 from grass.system.clock import steady
+from grass.wire.log_views import LOG_PIECE
 from grass.wire.version import PROTOCOL, REVISION
 from tests.support.api_world import ApiWorld
 from tests.support.other_version import earlier, environment, served
@@ -28,6 +30,7 @@ CLIENT = rf"Grass 0.1.0, protocol {PROTOCOL}.{REVISION}"
 OLDER = rf"the cluster runs an older Grass .*\(cluster: Grass 0.1.0, protocol 1.0; client: {CLIENT}\)"
 AN_OLD_CLIENT = """
 import json, sys
+from contextlib import closing
 from pathlib import Path
 from grass.api.client import Client
 
@@ -64,6 +67,18 @@ def test_a_job_file_starts_at_an_older_cluster_that_keeps_none_and_the_user_lear
         client.stop("j")
     [note] = notes
     assert "runs an older Grass (Grass 0.1.0, protocol 1.0): it keeps no copy of the job file" in note
+
+
+@pytest.mark.nightly  # needs the history of the repository
+def test_an_older_cluster_shows_lines_once_they_have_ended_and_the_user_learns_it(old_server: Path) -> None:
+    notes = list[str]()
+    with client_of(old_server, "bob") as client:
+        client.on_away(notes.append)
+        client.start({**JOB, "name": "lines"})
+        body = {"follow": True, "unfinished": True}
+        with closing(client._transport.stream("POST", "/v1/jobs/lines/logs", body)) as pieces:
+            assert LOG_PIECE.convert(next(pieces)).lines == ()
+    assert "runs an older Grass (Grass 0.1.0, protocol 1.0): a line is shown once it has ended" in notes[0]
 
 
 @pytest.mark.nightly  # needs the history of the repository

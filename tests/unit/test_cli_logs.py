@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
+
 from grass.api.client_views import LogLine
 from grass.api.log_reading import gap_note
 from grass.cli.log_silence import silence
-from grass.cli.logs import LogText, Style
+from grass.cli.logs import LogText, Style, unfinished
+from grass.cli.output import Format, Output
 from grass.cli.values import Part
 from grass.wire.codec import builtins
 from tests.support.job_views import job_view, reason, task_view
@@ -93,3 +98,35 @@ def test_output_that_is_missing_is_a_line_of_its_own() -> None:
     note = gap_note(3 << 30)
     assert note.startswith("[3GiB of output are missing here")
     assert text_of(Style(3), record("a.0", "half", newline=False), gap) == f"a.0 | half\na.0 | {note}\na.0 | newest\n"
+
+
+class Screen(io.StringIO):
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+@pytest.mark.parametrize(
+    ("format", "out", "err", "style", "split", "shown"),
+    [
+        (Format.TABLE, True, True, Style(), True, True),
+        (Format.TABLE, True, False, Style(), False, True),
+        (Format.TABLE, True, False, Style(), True, False),
+        (Format.TABLE, False, True, Style(), True, False),
+        (Format.TABLE, True, True, Style(3), True, False),
+        (Format.JSON, True, True, Style(), True, False),
+    ],
+)
+def test_a_line_is_shown_while_it_is_written_on_a_terminal_and_of_one_task(
+    format: Format, out: bool, err: bool, style: Style, split: bool, shown: bool
+) -> None:
+    output = Output(Screen(terminal=out), Screen(terminal=err), format)
+    assert unfinished(output, style, split=split) is shown
+
+
+def test_a_line_that_is_shown_in_parts_is_the_line() -> None:
+    parts = [record("a.0", "\r1/2", newline=False), record("a.0", "\r2/2"), record("a.0", "done")]
+    assert text_of(Style(), *parts) == "\r1/2\r2/2\ndone\n"
