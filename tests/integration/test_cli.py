@@ -360,6 +360,22 @@ def test_a_job_that_cannot_start_says_why_at_every_width(grass: Grass, folder: P
     grass.good("job", "stop", "large")
 
 
+@pytest.mark.parametrize("how", ["run", "logs"])
+def test_a_line_is_shown_on_a_terminal_while_a_task_writes_it(grass: Grass, folder: Path, how: str) -> None:
+    command = f"printf '50 percent'; until [ -e {folder}/go ]; do sleep 0.02; done; printf '\\r100 percent\\n'"
+
+    def seen(written: bytes) -> None:
+        if b"50 percent" in written:
+            (folder / "go").touch()
+
+    if how == "logs":
+        grass.good("job", "start", job_file(folder, "half", command, "timeout: 30s"))
+        shown = grass.on_terminal(80, "job", "logs", "-f", "half", seen=seen)
+    else:
+        shown = grass.on_terminal(80, "run", "--timeout", "30s", "--", "sh", "-c", command, seen=seen)
+    assert shown.endswith("50 percent\r100 percent\r\n") and shown.count("percent") == 2
+
+
 def test_waiting_on_a_terminal_overwrites_one_line(grass: Grass, folder: Path) -> None:
     gate = folder / "gate"
     grass.good("job", "start", job_file(folder, "watched", f"until [ -e {gate} ]; do sleep 0.05; done"))
