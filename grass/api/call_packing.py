@@ -7,6 +7,7 @@ an argument that several calls share, is sent once per task.
 
 from __future__ import annotations
 
+import inspect
 import io
 import pickle
 import zlib
@@ -79,7 +80,9 @@ class Packer:
         """Divide the calls among ``count`` tasks; more, if the calls of a task are too large."""
         pickled, shared, refused = _pickled(calls)
         tasks: list[PackedTask] = []
-        fitting = [call for call in pickled if not self._is_too_large(call, shared, refused)]
+        large = {call.number: size for call in pickled if (size := self._characters(call, shared)) > MOST_ENTRY}
+        fitting = [call for call in pickled if call.number not in large]
+        refused |= {call.number: _too_large(call, large[call.number]) for call in calls if call.number in large}
         waiting = list(reversed(chunks(fitting, count)))
         while waiting:
             group = waiting.pop()
@@ -91,16 +94,10 @@ class Packer:
                 waiting += [group[half:], group[:half]]
         return Packed(tasks, refused)
 
-    def _is_too_large(self, call: _PickledCall, shared: Sequence[bytes], refused: dict[int, InputError]) -> bool:
-        """Return whether a call does not fit into a task of its own, and note its error."""
+    def _characters(self, call: _PickledCall, shared: Sequence[bytes]) -> int:
+        """Return how many characters a call needs in a task of its own. 0: it is far smaller than what fits."""
         size = len(call.function) + len(call.arguments) + sum(len(shared[number]) for number in call.shared)
-        characters = len(self._text([call], shared)) if size > MOST_ENTRY // 2 else 0  # most calls are far smaller
-        if characters > MOST_ENTRY:
-            refused[call.number] = InputError(
-                f"a call has {characters // 1024} KiB of code and arguments, at most {MOST_ENTRY // 1024} fit; "
-                "let the function read a file (`grass data push`)"
-            )
-        return characters > MOST_ENTRY
+        return len(self._text([call], shared)) if size > MOST_ENTRY // 2 else 0
 
     def _text(self, calls: Sequence[_PickledCall], shared: Sequence[bytes]) -> str:
         functions = {function: place for place, function in enumerate(dict.fromkeys(call.function for call in calls))}
@@ -203,3 +200,25 @@ def _unpicklable(error: Exception) -> InputError:
     refusal = InputError(f"a function or its arguments cannot be pickled: {error}")
     refusal.__cause__ = error
     return refusal
+
+
+def _too_large(call: Call, characters: int) -> InputError:
+    name = getattr(call.function, "__name__", type(call.function).__name__)
+    path, value = max(_parts(call), key=lambda part: len(cloudpickle.dumps(part[1])))
+    return InputError(
+        f"{path}: the {type(value).__name__} makes a call of {name} too large: {characters // 1024} KiB after "
+        f"compression, at most {MOST_ENTRY // 1024} KiB fit; write it to a file, send that with `grass data push`, and "
+        'let the function read it below os.environ["GRASS_DATA"]'
+    )
+
+
+def _parts(call: Call) -> Iterator[tuple[str, Any]]:
+    """Yield the function and the arguments of a call, each with its path: its parameter, if that is known."""
+    yield "function", call.function
+    try:
+        bound = inspect.signature(call.function).bind(*call.arguments, **call.named)
+    except (TypeError, ValueError):  # the call fails in its task, or its function is written in C
+        yield from ((f"arguments[{place}]", value) for place, value in enumerate(call.arguments))
+        yield from call.named.items()
+    else:
+        yield from bound.arguments.items()

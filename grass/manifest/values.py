@@ -98,7 +98,7 @@ def _passable(value: str) -> str:
     except UnicodeEncodeError as error:
         raise Wrong(f"must be UTF-8 text, got {not_text(value)}; rename it, or write it in UTF-8") from error
     if size > MAX_ARGUMENT:
-        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put the text in a file")
+        raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put it in a file (`grass data push`)")
     return value
 
 

@@ -114,5 +114,5 @@ def _why(error: Exception) -> str:
     if error.errno == errno.ENOEXEC:
         return "it is not a program (does its first line lack #!?)"
     if error.errno == errno.E2BIG:
-        return "command and environment are too long"
+        return "its command and environment are too long together; put what is large in a file (`grass data push`)"
     return os.strerror(error.errno).lower()

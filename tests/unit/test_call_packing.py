@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -56,6 +57,32 @@ def test_only_the_call_that_cannot_be_sent_is_refused() -> None:
     assert all("cannot be pickled" in str(refused[number]) for number in (2, 3, 4))
     assert isinstance(refused[3].__cause__, TypeError)
     assert "grass data push" in str(refused[5])
+
+
+def test_a_call_that_is_too_large_names_its_largest_part_the_limit_and_the_way_around() -> None:
+    noise = os.urandom(200_000)
+
+    def train(model: Any, rows: Any, *, steps: int = 1) -> None:
+        """Take arguments by name."""
+
+    def closure() -> int:
+        return len(noise)
+
+    given = [
+        Call(0, train, (b"small", np.frombuffer(noise, dtype=np.uint8)), {"steps": 2}),
+        Call(1, train, (), {"model": noise, "rows": 1}),
+        Call(2, closure, (), {}),
+        Call(3, train, (1, 2, 3, noise), {}),
+    ]
+    refused = PACKER.tasks(given, 1).refused
+    assert [str(refused[number]).split(" makes ")[0] for number in range(4)] == [
+        "rows: the ndarray",
+        "model: the bytes",
+        "function: the function",
+        "arguments[3]: the bytes",
+    ]
+    size = "train too large: 26[0-9] KiB after compression, at most 117 KiB fit; write it to a file"
+    assert re.search(size, str(refused[1]))
 
 
 DRIVER = """

@@ -267,7 +267,10 @@ def test_a_mistake_in_a_component_is_named_with_its_path(text: str, problem: str
         ("command: [a, true]", 'item 1 must be text or a number, got true; write "true" to make it text'),
         ("command: 5", "must be text (for /bin/sh) or a list of arguments, got 5"),
         ("command: {run: x}", "must be text (for /bin/sh) or a list of arguments, got a mapping"),
-        ("command: " + "x" * 140_000, "must be at most 131071 bytes long, got 140000; put the text in a file"),
+        (
+            "command: " + "x" * 140_000,
+            "must be at most 131071 bytes long, got 140000; put it in a file (`grass data push`)",
+        ),
     ],
 )
 def test_a_component_needs_a_command(command: str, message: str) -> None:
