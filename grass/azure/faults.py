@@ -78,6 +78,12 @@ class AzureSizeError(AzureError):
     code = "azure-size"
 
 
+class AzureDriverError(GrassError):
+    """A machine was made, and does not see its GPUs."""
+
+    code = "azure-driver"
+
+
 class AzureLoginError(NotAllowedError):
     code = "azure-login"
 

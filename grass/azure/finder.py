@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from grass.azure.catalogue import CORES, SPOT_CORES, UNKNOWN, Price, Quota, Size
+from grass.manifest.azure_images import obstacles_to, start_of
 
 LEAST_CORES, LEAST_MEMORY = 2, 3.5
 """What a master needs at least; memory in GiB."""
@@ -72,6 +73,7 @@ def candidates(
         and bool(size.gpus) == bool(wanted.gpus)
         and size.cores >= LEAST_CORES
         and size.memory >= LEAST_MEMORY
+        and next(obstacles_to(size.name, start_of(size.name)), None) is None
         and next(obstacles(size, quotas, zone), None) is None
     ]
     return sorted(fitting, key=lambda size: (_distance(size, wanted), size.name))[:MOST_CANDIDATES]

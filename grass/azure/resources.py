@@ -11,11 +11,12 @@ import base64
 import hashlib
 import ipaddress
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from grass.azure import machine_events
 from grass.manifest.azure import AzureSettings, MachineSettings, Nat
+from grass.manifest.azure_images import Start, has_gpus
 from grass.manifest.document import Document
 from grass.manifest.on_premises import ApiWay
 
@@ -164,7 +165,8 @@ def body_hash(body: Document) -> str:
 @dataclass(frozen=True)
 class Terms:
     """What all machines of a cluster have in common; ``machine``: as the master, whose size and zone others may
-    differ in. ``key``: the public key that may log in. ``nat``: nodes leave through a NAT gateway, not the master."""
+    differ in. ``key``: the public key that may log in. ``nat``: nodes leave through a NAT gateway, not the master.
+    ``sizes``: as in the settings."""
 
     cluster: str
     location: str
@@ -174,12 +176,22 @@ class Terms:
     key: str
     tags: dict[str, str]
     nat: bool = False
+    sizes: dict[str, Start] = field(default_factory=dict)
 
 
 def terms_of(settings: AzureSettings, key: str) -> Terms:
     cloud, user = settings.cloud, settings.master.login.username or ""
-    nat = settings.nat is Nat.GATEWAY
-    return Terms(settings.name, cloud.location, settings.machine, settings.network, user, key, cloud.tags, nat)
+    return Terms(
+        settings.name,
+        cloud.location,
+        settings.machine,
+        settings.network,
+        user,
+        key,
+        cloud.tags,
+        settings.nat is Nat.GATEWAY,
+        settings.sizes,
+    )
 
 
 def wanted(settings: AzureSettings, site: Site, sources: tuple[str, ...], key: str) -> tuple[Wanted, ...]:
@@ -331,6 +343,8 @@ def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publ
             "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         }
     }
+    if has_gpus(like.size):
+        body["properties"]["securityProfile"] = {"securityType": "Standard"}  # secure boot refuses NVIDIA's driver
     if like.spot:
         price = -1 if like.max_price is None else like.max_price
         body["properties"] |= {"priority": "Spot", "evictionPolicy": "Delete", "billingProfile": {"maxPrice": price}}

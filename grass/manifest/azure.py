@@ -10,14 +10,15 @@ import base64
 import binascii
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from enum import Enum
 from typing import Any
 
-from grass.manifest import quantities, values
+from grass.manifest import values
 from grass.manifest.azure_autoscale import SIZE, Autoscale, read_autoscale
+from grass.manifest.azure_images import Start, obstacles_to, read_sizes, read_start, start_of
 from grass.manifest.fields import Fields
 from grass.manifest.on_premises import (
     ApiWay,
@@ -33,7 +34,6 @@ from grass.model.mode import AZURE
 
 ENDPOINT = "https://management.azure.com"
 USER = "azureuser"
-_GIB = 1 << 30
 _RESERVED_ADDRESSES = 5
 """Azure keeps these in each subnet; one is for the master, one for nodes."""
 _WIDEST = 8
@@ -42,7 +42,6 @@ _WIDEST = 8
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,38}[A-Za-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z0-9_()-]([A-Za-z0-9_().-]{0,88}[A-Za-z0-9_()-])?")
 _LOCATION = re.compile(r"[a-z0-9]{2,40}")
-_IMAGE = re.compile(r"[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+){3}")
 _CONNECTION = {"ssh": "SSH is on port 22", "api_server": "commands reach the API through SSH"}
 _KINDS = ("ssh-ed25519", "ssh-rsa")
 _REFUSED_USERS = frozenset(
@@ -121,6 +120,10 @@ class MachineSettings:
     spot: bool = False
     max_price: float | None = None
 
+    def start_of(self, size: str, sizes: Mapping[str, Start]) -> Start:
+        """Return what a node of a size starts from, if this is the master. ``sizes``: as in the settings."""
+        return start_of(size, sizes.get(size.lower(), Start()), (self.size, Start(self.image, self.disk)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class AzureSettings(OnPremisesSettings):
@@ -128,7 +131,8 @@ class AzureSettings(OnPremisesSettings):
 
     ``network``: private addresses of the machines. ``ssh_from``: where SSH may come from; empty: this machine's address
     as the Internet sees it. ``public_key`` None: that of ``master.login.key``; without that, Grass makes a key.
-    ``autoscale`` None: nothing is started or stopped by itself.
+    ``autoscale`` None: nothing is started or stopped by itself. ``sizes``: lower-case size → what the file says that
+    its machines start from.
     """
 
     mode = AZURE
@@ -139,6 +143,7 @@ class AzureSettings(OnPremisesSettings):
     ssh_from: tuple[str, ...] = ()
     public_key: str | None = None
     autoscale: Autoscale | None = None
+    sizes: dict[str, Start] = field(default_factory=dict)
 
 
 def read_azure(fields: Fields) -> AzureSettings:
@@ -162,7 +167,8 @@ def read_azure(fields: Fields) -> AzureSettings:
     machine = _read_machine(master)
     hosts = read_hosts(fields, name, master, HostSettings("", login, "master"), of_maro=of_maro, api=ApiWay.TUNNEL)
     network, nat = _read_network(fields)
-    autoscale = read_autoscale(fields)
+    sizes, autoscale = read_sizes(fields), read_autoscale(fields)
+    _check_images(fields, machine, sizes, autoscale)
     return AzureSettings(
         **{each.name: getattr(hosts, each.name) for each in fields_of(hosts) if each.name != "warnings"},
         cloud=where,
@@ -171,6 +177,7 @@ def read_azure(fields: Fields) -> AzureSettings:
         nat=nat,
         ssh_from=ssh_from,
         autoscale=autoscale,
+        sizes=sizes,
         public_key=own_key or public_key,
         warnings=tuple(warnings),
     )
@@ -207,14 +214,25 @@ def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | 
 
 
 def _read_machine(master: Fields) -> MachineSettings:
-    plain = MachineSettings()
-    size = master.read("node_size", _matching(SIZE, "a size such as Standard_B2s"), plain.size)
+    a_size = _matching(SIZE, "a size such as Standard_B2s")
+    size = master.read("size", a_size, master.read("node_size", a_size, MachineSettings.size))
+    start = start_of(size, read_start(master))
     return MachineSettings(
-        size=master.read("size", _matching(SIZE, "a size such as Standard_B2s"), size),
-        image=master.read("image", _matching(_IMAGE, "PUBLISHER:OFFER:SKU:VERSION"), plain.image),
-        disk=master.read("disk", _disk, plain.disk),
+        size=size,
+        image=start.image,
+        disk=start.disk,
         zone=master.read("zone", _zone, None),
     )
+
+
+def _check_images(
+    fields: Fields, machine: MachineSettings, sizes: Mapping[str, Start], autoscale: Autoscale | None
+) -> None:
+    for each in obstacles_to(machine.size, Start(machine.image, machine.disk)):
+        fields.problems.add("master.size", each)
+    for rule in autoscale.rules if autoscale is not None else ():
+        for each in obstacles_to(rule.size, machine.start_of(rule.size, sizes)):
+            fields.problems.add(f"autoscale.sizes.{rule.size}", each)
 
 
 def _read_network(fields: Fields) -> tuple[str, Nat]:
@@ -299,13 +317,6 @@ def _range(value: Any) -> str:
         kept = f"Azure keeps {_RESERVED_ADDRESSES} of the {network.num_addresses // 2} addresses of each half"
         raise Wrong(f"is too small: {kept}, for the master and for nodes")
     return str(network)
-
-
-def _disk(value: Any) -> int:
-    size = quantities.memory(value)
-    if size % _GIB or not 30 <= size // _GIB <= 4095:
-        raise Wrong(f"must be whole GiB from 30GiB to 4095GiB, got {show(value)}")
-    return size // _GIB
 
 
 def _zone(value: Any) -> str:

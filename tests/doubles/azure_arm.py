@@ -160,6 +160,9 @@ class Azure:
             sku("Standard_D4s_v3", "standardDSv3Family", 4, 16, restrictions=NOT_OFFERED),
             sku("Standard_B2pls_v2", "standardBplsv2Family", 2, 4, capabilities={"CpuArchitectureType": "Arm64"}),
             sku("Standard_D8s_v3", "standardDSv3Family", 8, 32),
+            sku("Standard_NC4as_T4_v3", "Standard NCASv3_T4 Family", 4, 28, capabilities={"GPUs": 1}),
+            sku("Standard_NC8as_T4_v3", "Standard NCASv3_T4 Family", 8, 56, capabilities={"GPUs": 1}),
+            sku("Standard_NV4as_v4", "standardNVSv4Family", 4, 14, capabilities={"GPUs": 1}),
         ]
     )
     limits: dict[str, int] = field(
@@ -502,6 +505,9 @@ class Azure:
         size = next((each for each in self.skus if each["name"] == wanted["hardwareProfile"]["vmSize"]), None)
         if size is None or size["restrictions"]:
             raise RefusalError(409, "SkuNotAvailable")
+        storage = wanted["storageProfile"]
+        if storage["osDisk"]["diskSizeGB"] < (64 if storage["imageReference"]["offer"] == "ubuntu-hpc" else 30):
+            raise RefusalError(400, "InvalidParameter")  # smaller than the disk of the image
         cores = int(next(each["value"] for each in size["capabilities"] if each["name"] == "vCPUs"))
         for quota in self._quotas_of(wanted, size):
             if self._used(quota) + cores > self.limits.get(quota, 100):

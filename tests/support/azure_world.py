@@ -52,6 +52,8 @@ class World:
     """Reasons of nodes that are STOPPED."""
     silent: set[str] = field(default_factory=set)
     """Names of machines that never answer SSH."""
+    without_driver: set[str] = field(default_factory=set)
+    """Names of nodes that see no GPU; others see one."""
     ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
 
     def __post_init__(self) -> None:
@@ -124,7 +126,7 @@ class World:
                 results.append(AddedNode(name, None, "no SSH", "unreachable", 3))
                 continue
             remember("lab", self.session.client_dir, name, host)
-            self.members[name] = Member(NodeState.READY)
+            self.members[name] = Member(NodeState.READY, gpus=int(name not in self.without_driver))
             self.joined.append(host)
             results.append(AddedNode(name))
         return results

@@ -46,7 +46,14 @@ def body_of(kind: Kind, **keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE])
-@pytest.mark.parametrize("keys", [{}, {"master": {"zone": 2, "disk": "64GiB"}, "api": "direct"}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"master": {"zone": 2, "disk": "64GiB"}, "api": "direct"},
+        {"master": {"size": "Standard_NC4as_T4_v3"}},
+    ],
+)
 def test_every_body_is_one_of_azures_types(world: World, kind: Kind, keys: dict[str, Any]) -> None:
     assert faults_of(kind.type, body_of(kind, **keys)) == []
 

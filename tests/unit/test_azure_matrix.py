@@ -212,6 +212,10 @@ def grow_spot(world: World) -> None:
     all_made(world.scale_spot({"Standard_B2s": 2}, or_regular=True))
 
 
+def grow_gpus(world: World) -> None:
+    all_made(world.scale(Standard_NC4as_T4_v3=2))
+
+
 def shrink(world: World) -> None:
     scale(world, 1)
 
@@ -286,7 +290,12 @@ def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on
 @SOME_NAMES
 @pytest.mark.parametrize(
     ("act", "before", "left"),
-    [(grow, with_a_master, 2), (shrink, with_nodes, 1), (grow_spot, with_a_master_and_little_spot, 2)],
+    [
+        (grow, with_a_master, 2),
+        (grow_gpus, with_a_master, 2),
+        (shrink, with_nodes, 1),
+        (grow_spot, with_a_master_and_little_spot, 2),
+    ],
 )
 def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
     act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
@@ -300,7 +309,7 @@ def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothi
         assert name not in PASSES or failed is None, where
         if number % 2:
             assert run(world, act) is None, where
-            nodes = [thing for thing in world.azure.of(VM) if "b2s" in thing.name]
+            nodes = [thing for thing in world.azure.of(VM) if thing.name.startswith(("lab-b2s", "lab-nc4as"))]
             assert len(nodes) == left == len(world.members), where
             assert [len(world.azure.of(type)) for type in (NIC, IP)] == [left + 1, 1], where
         assert run(world, World.delete) is None, where

@@ -128,6 +128,59 @@ def test_a_node_whose_machine_was_deleted_elsewhere_is_made_and_joined_again(wor
     assert machines(world) == ["lab-b2s-1", "lab-master"] and len(world.joined) == 2
 
 
+# ---------------------------------------------------------------------- GPUs
+
+T4 = "Standard_NC4as_T4_v3"
+
+
+def body_of(world: World, name: str) -> Any:
+    return next(thing.body["properties"] for thing in world.azure.of(VM) if thing.name == name)
+
+
+def test_a_node_with_gpus_starts_from_the_image_with_the_driver_without_secure_boot(world: World) -> None:
+    assert "Canonical:ubuntu-24_04-lts:server:latest, disk of 32 GiB" in world.scale_plan(Standard_B2s=1)
+    plan = world.scale_plan(**{T4: 1})
+    assert "4 cores, 28 GiB, 1 GPU), microsoft-dsvm:ubuntu-hpc:2404:latest, disk of 128 GiB" in plan
+    assert errors(world.scale(**{T4: 1, B2S: 1})) == {}
+    [card, plain] = (body_of(world, name) for name in ("lab-nc4as-t4-v3-1", "lab-b2s-1"))
+    assert card["storageProfile"]["imageReference"]["offer"] == "ubuntu-hpc"
+    assert card["storageProfile"]["osDisk"]["diskSizeGB"] == 128
+    assert card["securityProfile"] == {"securityType": "Standard"} and "securityProfile" not in plain
+    assert plain["storageProfile"]["imageReference"]["offer"] == "ubuntu-24_04-lts"
+
+
+def test_another_image_in_the_file_is_for_new_nodes_alone(world: World) -> None:
+    world.scale(**{T4: 1})
+    world.create(sizes={"NC4as_T4_v3": {"image": "a:b:c:1", "disk": "256GiB"}})
+    assert errors(world.scale(**{T4: 2})) == {}
+    offers = [body_of(world, f"lab-nc4as-t4-v3-{n}")["storageProfile"]["imageReference"]["offer"] for n in (1, 2)]
+    assert offers == ["ubuntu-hpc", "b"]
+
+
+def test_a_node_that_does_not_see_its_gpus_is_named_with_what_helps_until_it_does(world: World) -> None:
+    name = "lab-nc4as-t4-v3-1"
+    world.without_driver = {name}
+    for _ in range(2):
+        [told] = [one for one in world.scale(**{T4: 2, B2S: 1}).nodes if one.error is not None]
+        assert (told.label, told.code, told.exit_code) == (name, "azure-driver", 1) and told.error is not None
+        assert "sees 0 of its 1 GPUs" in told.error and f"`sizes.{T4}.image`" in told.error
+    world.members[name] = Member(NodeState.STOPPED, gpus=0)
+    assert errors(world.scale(**{T4: 2})) == {}
+    world.members[name] = Member(NodeState.READY, gpus=1)
+    assert errors(world.scale(**{T4: 2})) == {}
+
+
+def test_gpus_of_amd_are_refused_before_anything_is_made_and_never_offered(world: World) -> None:
+    before = world.changes
+    with pytest.raises(InputError, match="has GPUs of AMD") as refused:
+        world.scale(Standard_NV4as_v4=1)
+    assert f"{T4} in westeurope: 4 cores" in str(refused.value) and "Standard_NV4as_v4 in" not in str(refused.value)
+    world.azure.limits["Standard NCASv3_T4 Family"] = 0
+    with pytest.raises(InputError) as small:
+        world.scale(**{T4: 1})
+    assert "NV4as" not in str(small.value) and world.changes == before
+
+
 # ---------------------------------------------------------------------- what does not fit
 
 
@@ -231,7 +284,8 @@ def test_a_plan_says_what_is_made_removed_left_and_paid_and_changes_nothing(worl
     before = world.changes
     text = world.scale_plan(**{B2S: 2, B2MS: 0})
     for part in (
-        "machine lab-b2s-2: is made: Standard_B2s (2 cores, 4 GiB), disk of 32 GiB, no public address",
+        "machine lab-b2s-2: is made: Standard_B2s (2 cores, 4 GiB), Canonical:ubuntu-24_04-lts:server:latest, "
+        "disk of 32 GiB, no public address",
         "machine lab-b2ms-1: is removed",
         "quota Quota standardBSFamily: 6 of 10 cores are left; 4 after it",
         "$0.1026/hour",

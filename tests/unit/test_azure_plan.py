@@ -43,6 +43,11 @@ def test_a_plan_says_what_is_made_what_is_left_and_what_is_paid(world: World) ->
         assert part in text
 
 
+def test_a_plan_says_the_image_and_the_disk_of_a_master_with_gpus(world: World) -> None:
+    text = "\n".join(world.plan(master={"size": "Standard_NC4as_T4_v3"}))
+    assert "(4 cores, 28 GiB, 1 GPU), microsoft-dsvm:ubuntu-hpc:2404:latest, disk of 128 GiB" in text
+
+
 def test_a_plan_makes_nothing(world: World) -> None:
     world.plan()
     assert world.changes == [] and world.azure.empty() and not (world.home / "clusters").exists()

@@ -7,6 +7,7 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest import read_document
 from grass.manifest.azure import AzureSettings
+from grass.manifest.azure_images import Start, obstacles_to, start_of
 from grass.manifest.on_premises import ApiWay, Become
 from grass.manifest.settings import parse_settings
 
@@ -69,6 +70,15 @@ def test_the_services_of_the_master_are_those_of_any_cluster_of_hosts() -> None:
         ("network: {range: 8.8.8.0/24}", "network.range: must be private addresses"),
         ("master: {disk: 10GiB}", "master.disk: must be whole GiB from 30GiB"),
         ("master: {image: ubuntu}", "master.image: must be PUBLISHER:OFFER:SKU:VERSION"),
+        ("master: {size: Standard_NV4as_v4}", "master.size: Standard_NV4as_v4 has GPUs of AMD"),
+        ("master: {size: Standard_NP10s}", "master.size: Standard_NP10s has FPGAs"),
+        ("master: {size: Standard_NC4as_T4_v3, disk: 32GiB}", "needs a disk of at least 64GiB, got 32GiB"),
+        ("sizes: {NC4as_T4_v3: {image: ubuntu}}", "sizes.NC4as_T4_v3.image: must be PUBLISHER:OFFER:SKU:VERSION"),
+        ("sizes: {'a size': {disk: 64GiB}}", "must be a size such as Standard_NC4as_T4_v3"),
+        (
+            "autoscale: {sizes: {Standard_NV36ads_A10_v5: {max: 1}}}",
+            "autoscale.sizes.Standard_NV36ads_A10_v5: Standard_NV36ads_A10_v5 needs NVIDIA's GRID driver",
+        ),
         ("master: {sise: Standard_B2s}", "master.sise: unknown key; did you mean `size`?"),
     ],
 )
@@ -76,6 +86,33 @@ def test_what_azure_would_refuse_is_refused_before_any_call(more: str, problem: 
     with pytest.raises(ManifestError) as refused:
         read(f"{OWN}\n{more}")
     assert [str(each) for each in refused.value.problems if problem in str(each)]
+
+
+def test_machines_with_gpus_start_from_an_image_with_the_driver_and_others_do_not() -> None:
+    found = read(f"{OWN}\nsizes: {{NV36ads_A10_v5: {{image: 'a:b:c:1'}}, Standard_D8s_v3: {{disk: 64GiB}}}}")
+
+    def start(size: str) -> tuple[str, int]:
+        one = found.machine.start_of(size, found.sizes)
+        return one.image.split(":")[1], one.disk
+
+    assert start("Standard_NC4as_T4_v3") == start("Standard_ND96isr_H100_v5") == ("ubuntu-hpc", 128)
+    assert start("Standard_D8s_v3") == ("ubuntu-24_04-lts", 64) and start("Standard_B2s") == ("ubuntu-24_04-lts", 32)
+    assert start("standard_nv36ads_a10_v5") == ("b", 128)
+    with_gpus = read(f"{OWN}\nmaster: {{size: Standard_NC4as_T4_v3, image: 'a:b:c:1', disk: 256GiB}}").machine
+    assert with_gpus.start_of("Standard_B2s", {}).image.startswith("Canonical:"), "the master has another kind of size"
+    assert with_gpus.start_of("Standard_NC8as_T4_v3", {}) == Start("a:b:c:1", 256)
+
+
+def test_sizes_without_a_driver_of_nvidia_are_refused_with_the_reason() -> None:
+    def why(size: str, image: str = "") -> str:
+        return "; ".join(obstacles_to(size, start_of(size, Start(image))))
+
+    assert why("Standard_NC24ads_A100_v4") == why("Standard_NC40ads_H100_v5") == why("Standard_D2s_v3") == ""
+    for amd in ("Standard_ND96isr_MI300X_v5", "Standard_NV28adms_V710_v5", "Standard_NG32ads_V620_v1"):
+        assert "has GPUs of AMD" in why(amd) and "has GPUs of AMD" in why(amd, "a:b:c:1")
+    assert "name an image that is: `sizes.Standard_NV6ads_A10_v5.image`" in why("Standard_NV6ads_A10_v5")
+    assert why("Standard_NV6ads_A10_v5", "a:b:c:1") == ""
+    assert "has an Arm processor" in why("Standard_ND128isr_NDR_GB200_v6")
 
 
 def test_a_file_without_a_region_or_with_a_name_that_azure_refuses_is_refused() -> None:

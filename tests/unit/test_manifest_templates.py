@@ -14,6 +14,7 @@ from grass.errors import NotFoundError
 from grass.manifest import parse_job, read_document
 from grass.manifest.azure import AzureSettings
 from grass.manifest.azure_autoscale import Autoscale, Rule
+from grass.manifest.azure_images import start_of
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.manifest.local_settings import KubernetesSettings, LocalSettings
@@ -82,6 +83,9 @@ def test_the_template_of_a_cluster_on_azure_shows_the_defaults_in_its_comments()
     assert parse_settings(read_document(shown)) == few
     scaled = parse_settings(read_document(text.replace("# autoscale:", "autoscale:")))
     assert isinstance(scaled, AzureSettings) and scaled.autoscale == Autoscale((Rule("Standard_D2s_v3", 4),), 5.0)
+    sized = parse_settings(read_document(text.replace("# sizes:", "sizes:")))
+    assert isinstance(sized, AzureSettings)
+    assert sized.sizes == {"standard_nc4as_t4_v3": start_of("Standard_NC4as_T4_v3")}
 
 
 def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_right_as_well() -> None:

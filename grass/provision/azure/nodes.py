@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 
 from grass.azure.arm import Arm
 from grass.azure.catalogue import Price, Quota, Size
-from grass.azure.faults import AzureCapacityError, AzureQuotaError, AzureSizeError
+from grass.azure.faults import AzureCapacityError, AzureDriverError, AzureQuotaError, AzureSizeError
 from grass.azure.finder import obstacles, quotas_of, taken
 from grass.azure.resources import Site, Terms, Wanted, machine
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError
+from grass.manifest.azure_images import obstacles_to
 from grass.manifest.document import Document
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Jump
 from grass.model.lifecycle import NodeState
+from grass.provision.azure.driver import driver_problem
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
 from grass.provision.azure.making import Ended, Making, clear_machines
@@ -44,6 +46,8 @@ class Member:
 
     state: NodeState
     tasks: int = 0
+    gpus: int | None = None
+    """Those that it sees; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
             return Scaled()
         removed, failed = _remove(session, known.arm, known.site, known.change.remove, cluster)
         try:
-            return Scaled((*failed, *_add(session, known, cluster)), removed)
+            added = [*failed, *_add(session, known, cluster)]
+            return Scaled((*added, *_without_driver(known, added, cluster)), removed)
         finally:
             sold = {f"{size} Spot" if request.spot else size: paid for size, paid in known.costs.items()}
             look_later(known.arm, record_of(session), session.folder, edges.wall(), sold)
@@ -178,9 +183,12 @@ def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
         raise InputError(f"{', '.join(request.wanted)}: names a size twice")
     new_one = Asked("", request.zone or "", spot=request.spot, max_price=request.max_price)
     common = record.terms.machine
-    listed = {size: costs(arm, record.location, replace(new_one, size=size).like(common)) for size in wanted}
+    starts = {size: common.start_of(size, record.terms.sizes) for size in wanted}
+    like = {size: replace(new_one, size=size, image=one.image, disk=one.disk) for size, one in starts.items()}
+    listed = {size: costs(arm, record.location, each.like(common)) for size, each in like.items()}
     members = cluster.members()
     change = decide(session.name, record.nodes(session.name), members, wanted, new_one)
+    change = replace(change, keep={**change.keep, **{name: like[change.keep[name].size] for name in change.new}})
     return _Known(arm, record, record.terms, region, listed, wanted, change, members, request)
 
 
@@ -211,6 +219,7 @@ def _check(known: _Known, zone: str | None) -> None:
             if problems and (fitting := _most(size, quotas, spot=spot)):
                 more = f"{name} {wanted - new + fitting}{_flags(known.request)}"
                 found.append(f"{fitting} more of {name} would fit: `grass node scale {more}`")
+            found += obstacles_to(name, known.terms.machine.start_of(name, known.terms.sizes))
             quotas = taken(size, quotas, new, spot=spot)
     long = [name for name in known.change.new if len(name) > _LONGEST_NAME]
     found += [f"{name}: a machine's name has at most {_LONGEST_NAME} characters on Azure" for name in long]
@@ -229,7 +238,7 @@ def _alternatives(known: _Known, size: str, zone: str | None) -> str:
 
 
 def _plan(known: _Known) -> Iterator[str]:
-    change, disk = known.change, known.terms.machine.disk
+    change = known.change
     for name, asked in known.change.keep.items():
         size = known.region.sizes.get(asked.size.lower())
         about = f" ({size_text(size)})" if size else ""
@@ -237,7 +246,9 @@ def _plan(known: _Known) -> Iterator[str]:
         member = known.members.get(name)
         state = "exists, and is stopped" if member and member.state is NodeState.STOPPED else state
         zone = f", zone {asked.zone}" if asked.zone else ""
-        yield f"machine {name}: {state}: {asked.sold}{about}, disk of {disk} GiB, no public address{zone}"
+        like = asked.like(known.terms.machine)
+        what = f"{asked.sold}{about}, {like.image}, disk of {like.disk} GiB, no public address{zone}"
+        yield f"machine {name}: {state}: {what}"
     for name in change.remove:
         tasks = known.members[name].tasks if name in known.members else 0
         yield f"machine {name}: is removed{f', once its {tasks} tasks have ended' if tasks else ''}"
@@ -386,6 +397,23 @@ def _told(known: _Known, joined: AddedNode) -> AddedNode:
         f"{joined.error}\nmachine {name} exists and costs {paid}; {_again(known)}, `grass node remove {name}` ends it"
     )
     return replace(joined, error=text)
+
+
+def _without_driver(known: _Known, added: Sequence[AddedNode], cluster: Cluster) -> Iterator[AddedNode]:
+    """Yield an error for each node that sees fewer GPUs than its size has, also one that joined earlier."""
+    gpus = {name: size.gpus for name in known.wanted if (size := known.region.sizes.get(name.lower()))}
+    if not any(gpus.values()):
+        return
+    unsure = {one.label for one in added if one.error is not None}
+    for name, member in cluster.members().items():
+        asked = known.change.keep.get(name)
+        if asked is None or name in unsure or member.gpus is None or member.state in (*_AWAY, NodeState.STOPPED):
+            continue
+        like = asked.like(known.terms.machine)
+        if problem := driver_problem(name, like, gpus.get(like.size, 0), member.gpus):
+            yield AddedNode(
+                name, None, f"{problem}; {_again(known)}", AzureDriverError.code, AzureDriverError.exit_code
+            )
 
 
 def _again(known: _Known) -> str:

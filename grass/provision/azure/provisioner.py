@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grass.errors import GrassError, InputError
 from grass.manifest.azure import AzureSettings
-from grass.model.resources import Resources
+from grass.model.resources import DEVICE, Resources
 from grass.provision.azure import autoscaler, cost, create, delete, nodes, power
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.kinds import kinds_of
@@ -117,7 +117,11 @@ class AzureProvisioner(
 
 
 def _members(client: Client) -> dict[str, nodes.Member]:
-    return {node.name: nodes.Member(node.state, node.tasks) for node in client.nodes()}
+    return {node.name: nodes.Member(node.state, node.tasks, _gpus(node)) for node in client.nodes()}
+
+
+def _gpus(view: NodeView) -> int | None:
+    return None if view.resources is None else view.resources.gpu // DEVICE
 
 
 def _now(view: NodeView) -> autoscaler.NodeNow:

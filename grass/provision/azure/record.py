@@ -23,7 +23,8 @@ class Asked:
 
     ``zone`` empty: as the settings say for the master, and Azure's choice for nodes. ``operation``: where Azure tells
     how making it goes on; empty: nothing is known of it. ``stopped``: it was turned off on purpose, and exists, also if
-    it then failed to start. ``spot``, ``max_price``: as for ``MachineSettings``.
+    it then failed to start. ``spot``, ``max_price``: as for ``MachineSettings``. ``image``, ``disk``: empty: as the
+    master's.
     """
 
     size: str
@@ -34,6 +35,8 @@ class Asked:
     max_price: float | None = None
     stands_in: bool = False
     """It is regular, in place of a Spot machine that could not be had."""
+    image: str = ""
+    disk: int = 0
 
     @property
     def counts_as_spot(self) -> bool:
@@ -46,8 +49,15 @@ class Asked:
 
     def like(self, common: MachineSettings) -> MachineSettings:
         """Return the machine. ``common``: what it has in common with the master."""
-        zone = self.zone or None
-        return replace(common, size=self.size, zone=zone, spot=self.spot, max_price=self.max_price)
+        return replace(
+            common,
+            size=self.size,
+            image=self.image or common.image,
+            disk=self.disk or common.disk,
+            zone=self.zone or None,
+            spot=self.spot,
+            max_price=self.max_price,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""What a machine of each size starts from on Azure: those with GPUs need an image with NVIDIA's driver. Pure.
+
+Reads ``sizes`` of the settings. Used by ``azure`` and ``grass.azure``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from grass.manifest import quantities
+from grass.manifest.azure_autoscale import SIZE
+from grass.manifest.fields import Fields
+from grass.manifest.values import Wrong, show
+
+_GIB = 1 << 30
+_IMAGE = re.compile(r"[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+){3}")
+_HPC = "microsoft-dsvm:ubuntu-hpc:"
+_LEAST_OF_HPC = 64
+"""GiB of that image. About 7 of them are free."""
+
+_GPUS = re.compile(r"standard_n[cdgpv]")
+_REFUSED = (
+    (re.compile(r"_np\d"), "has FPGAs, and Grass allocates NVIDIA GPUs alone"),
+    (re.compile(r"_ng\d|_mi\d+x?_|_v620_|_v710_|_nv\d+as_v4"), "has GPUs of AMD, and Grass allocates those of NVIDIA"),
+)
+_WITHOUT_IMAGE = (
+    (re.compile(r"_nv\d"), "needs NVIDIA's GRID driver"),
+    (re.compile(r"_gb\d+_"), "has an Arm processor"),
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a machine starts from. ``image``: ``PUBLISHER:OFFER:SKU:VERSION``; ``disk``: GiB. Empty: not said."""
+
+    image: str = ""
+    disk: int = 0
+
+
+_PLAIN = Start("Canonical:ubuntu-24_04-lts:server:latest", 32)
+_WITH_DRIVER = Start(f"{_HPC}2404:latest", 128)
+
+
+def has_gpus(size: str) -> bool:
+    """Return whether machines of this size have GPUs, or what Azure sells beside them. Their names begin with N."""
+    return _GPUS.match(size.lower()) is not None
+
+
+def start_of(size: str, said: Start = Start(), master: tuple[str, Start] | None = None) -> Start:
+    """Return image and disk. ``said``: in the file, for this size. ``master``: its size and what it starts from, which
+    is also for nodes if both have GPUs, or neither has."""
+    usual = _WITH_DRIVER if has_gpus(size) else _PLAIN
+    if master is not None and has_gpus(master[0]) == has_gpus(size):
+        usual = master[1]
+    return Start(said.image or usual.image, said.disk or usual.disk)
+
+
+def obstacles_to(size: str, start: Start) -> Iterator[str]:
+    """Yield why machines of this size would be of no use with this image and disk."""
+    hpc = start.image.startswith(_HPC)
+    name = size.lower()
+    yield from (f"{size} {why}" for pattern, why in _REFUSED if pattern.search(name))
+    for pattern, why in _WITHOUT_IMAGE:
+        if hpc and pattern.search(name):
+            yield f"{size} {why}, which {start.image} is not made for; name an image that is: `sizes.{size}.image`"
+    if hpc and start.disk < _LEAST_OF_HPC:
+        yield f"{start.image} needs a disk of at least {_LEAST_OF_HPC}GiB, got {start.disk}GiB"
+
+
+def read_sizes(fields: Fields) -> dict[str, Start]:
+    """Return lower-case size → what the file says of it."""
+    found: dict[str, Start] = {}
+    for path, name, value in fields.named("sizes"):
+        if not SIZE.fullmatch(name):
+            fields.problems.add(path, f"must be a size such as Standard_NC4as_T4_v3, got {show(name)}")
+            continue
+        size = Fields(value, path, fields.problems)
+        whole = name if name.lower().startswith("standard_") else f"Standard_{name}"
+        found[whole.lower()] = read_start(size)
+        size.done()
+    return found
+
+
+def read_start(fields: Fields) -> Start:
+    return Start(fields.read("image", _image, ""), fields.read("disk", _disk, 0))
+
+
+def _image(value: Any) -> str:
+    if not isinstance(value, str) or not _IMAGE.fullmatch(value):
+        raise Wrong(f"must be PUBLISHER:OFFER:SKU:VERSION, got {show(value)}")
+    return value
+
+
+def _disk(value: Any) -> int:
+    size = quantities.memory(value)
+    if size % _GIB or not 30 <= size // _GIB <= 4095:
+        raise Wrong(f"must be whole GiB from 30GiB to 4095GiB, got {show(value)}")
+    return size // _GIB
