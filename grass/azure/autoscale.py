@@ -78,6 +78,9 @@ def decide(
     hourly = money.hourly
     for rule in rules:
         alike = [node for node in nodes if is_of(node, rule)]
+        if blind := next((node.name for node in alike if node.capacity.gpu < kinds[rule].capacity.gpu), None):
+            found.said.append(f"{_what(rule)}: no more are started or made, as {blind} does not see all of its GPUs")
+            continue
         off = [node.name for node in alike if not node.on]
         on = len(alike) - len(off)
         while on < rule.max and rule not in blocked:

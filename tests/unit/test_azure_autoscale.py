@@ -56,6 +56,23 @@ def test_a_size_of_which_azure_had_none_is_left_out_for_a_while() -> None:
     assert what(found) == ([], {LARGE.size: 1}, [])
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_a_node_that_does_not_see_its_gpus_brings_no_more_of_its_size_and_is_stopped(on: bool) -> None:
+    cards = Rule("Standard_NC4as_T4_v3", 4)
+    gpu = Resources(cpu=1000, gpu=1000)
+    policy, kinds = Autoscale((cards,)), {cards: Kind(Resources(cpu=4000, gpu=1000), 0.5)}
+
+    def decided(sees: int) -> Decision:
+        idle = 900.0 if on else None
+        return decide(
+            policy, [Seen("g1", cards.size, False, on, Resources(4000, 0, sees), idle)], [need(2, gpu)], kinds
+        )
+
+    assert what(decided(0)) == ([], {}, ["g1"] if on else [])
+    assert "Standard_NC4as_T4_v3: no more are started or made, as g1 does not see all of its GPUs" in decided(0).said
+    assert decided(1000).make == {cards: 2 if on else 1}
+
+
 def test_idle_nodes_are_stopped_down_to_zero_the_longest_first() -> None:
     nodes = [node("n1", idle=900.0), node("n2", idle=2000.0), node("n3", idle=60.0), node("n4")]
     assert what(decide(POLICY, nodes, [], KINDS)) == ([], {}, ["n2", "n1"])
