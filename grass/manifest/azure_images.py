@@ -62,7 +62,9 @@ def obstacles_to(size: str, start: Start) -> Iterator[str]:
     """Yield why machines of this size would be of no use with this image and disk."""
     hpc = start.image.startswith(_HPC)
     name = size.lower()
-    yield from (f"{size} {why}" for pattern, why in _REFUSED if pattern.search(name))
+    if refused := next((why for pattern, why in _REFUSED if pattern.search(name)), None):
+        yield f"{size} {refused}"
+        return
     for pattern, why in _WITHOUT_IMAGE:
         if hpc and pattern.search(name):
             yield f"{size} {why}, which {start.image} is not made for; name an image that is: `sizes.{size}.image`"
