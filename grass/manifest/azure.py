@@ -17,8 +17,9 @@ from enum import Enum
 from typing import Any
 
 from grass.manifest import values
-from grass.manifest.azure_autoscale import SIZE, Autoscale, read_autoscale
+from grass.manifest.azure_autoscale import Autoscale, read_autoscale
 from grass.manifest.azure_images import Start, obstacles_to, read_sizes, read_start, start_of
+from grass.manifest.azure_sizes import size_name
 from grass.manifest.fields import Fields
 from grass.manifest.on_premises import (
     ApiWay,
@@ -214,8 +215,7 @@ def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | 
 
 
 def _read_machine(master: Fields) -> MachineSettings:
-    a_size = _matching(SIZE, "a size such as Standard_B2s")
-    size = master.read("size", a_size, master.read("node_size", a_size, MachineSettings.size))
+    size = master.read("size", size_name, master.read("node_size", size_name, MachineSettings.size))
     start = start_of(size, read_start(master))
     return MachineSettings(
         size=size,

@@ -5,16 +5,15 @@ Used by ``azure`` and ``grass.azure``.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.azure_sizes import by_size
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
 
 MOST = 500
-SIZE = re.compile(r"[A-Za-z0-9_-]{2,60}")
 _IDLE, _COOLDOWN = 900.0, 300.0
 
 
@@ -44,13 +43,7 @@ def read_autoscale(fields: Fields) -> Autoscale | None:
     section = fields.section("autoscale")
     if section is None:
         return None
-    rules = []
-    sizes = section.section("sizes")
-    for path, name, value in section.named("sizes") if sizes is not None else ():
-        if not SIZE.fullmatch(name):
-            section.problems.add(path, f"must be a size such as Standard_D2s_v3, got {show(name)}")
-            continue
-        rules.append(_rule(name, Fields(value, path, section.problems)))
+    rules = [_rule(size, part) for size, part in by_size(section)]
     if not rules:
         section.problems.add("autoscale.sizes", "is missing; it says for each size at least `max`")
     return Autoscale(
@@ -62,7 +55,7 @@ def read_autoscale(fields: Fields) -> Autoscale | None:
 
 def _rule(size: str, fields: Fields) -> Rule:
     rule = Rule(
-        size=size if size.lower().startswith("standard_") else f"Standard_{size}",
+        size=size,
         max=fields.require("max", values.whole(0, MOST), 0, "is missing; it is the most nodes of this size"),
         min=fields.read("min", values.whole(0, MOST), 0),
         idle=fields.read("idle", quantities.duration, _IDLE),
@@ -70,7 +63,6 @@ def _rule(size: str, fields: Fields) -> Rule:
     )
     if rule.min > rule.max:
         fields.problems.add(fields.at("min"), f"must be at most max ({rule.max}), got {rule.min}")
-    fields.done()
     return rule
 
 

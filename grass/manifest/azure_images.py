@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.manifest import quantities
-from grass.manifest.azure_autoscale import SIZE
+from grass.manifest.azure_sizes import by_size
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
 
@@ -74,16 +74,7 @@ def obstacles_to(size: str, start: Start) -> Iterator[str]:
 
 def read_sizes(fields: Fields) -> dict[str, Start]:
     """Return lower-case size → what the file says of it."""
-    found: dict[str, Start] = {}
-    for path, name, value in fields.named("sizes"):
-        if not SIZE.fullmatch(name):
-            fields.problems.add(path, f"must be a size such as Standard_NC4as_T4_v3, got {show(name)}")
-            continue
-        size = Fields(value, path, fields.problems)
-        whole = name if name.lower().startswith("standard_") else f"Standard_{name}"
-        found[whole.lower()] = read_start(size)
-        size.done()
-    return found
+    return {size.lower(): read_start(part) for size, part in by_size(fields)}
 
 
 def read_start(fields: Fields) -> Start:

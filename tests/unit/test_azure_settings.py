@@ -74,7 +74,7 @@ def test_the_services_of_the_master_are_those_of_any_cluster_of_hosts() -> None:
         ("master: {size: Standard_NP10s}", "master.size: Standard_NP10s has FPGAs"),
         ("master: {size: Standard_NC4as_T4_v3, disk: 32GiB}", "needs a disk of at least 64GiB, got 32GiB"),
         ("sizes: {NC4as_T4_v3: {image: ubuntu}}", "sizes.NC4as_T4_v3.image: must be PUBLISHER:OFFER:SKU:VERSION"),
-        ("sizes: {'a size': {disk: 64GiB}}", "must be a size such as Standard_NC4as_T4_v3"),
+        ("sizes: {'a size': {disk: 64GiB}}", "must be a size such as Standard_D2s_v3"),
         (
             "autoscale: {sizes: {Standard_NV36ads_A10_v5: {max: 1}}}",
             "autoscale.sizes.Standard_NV36ads_A10_v5: Standard_NV36ads_A10_v5 needs NVIDIA's GRID driver",

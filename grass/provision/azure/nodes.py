@@ -27,7 +27,7 @@ from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
 from grass.provision.azure.making import Ended, Making, clear_machines
 from grass.provision.azure.metering import look_later, power_of
-from grass.provision.azure.plan import alternatives_text, money, size_text
+from grass.provision.azure.plan import NO_PROMISE, alternatives_text, money, size_text
 from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises.machines import Machines, load_machines, unpin
@@ -274,7 +274,7 @@ def _plan(known: _Known) -> Iterator[str]:
         limit = known.request.max_price
         price = "the regular price" if limit is None else f"${limit:g}/hour"
         yield f"Azure may take Spot machines back at any time, also when their price exceeds {price}"
-    yield "a plan promises no machine: Azure says only when a machine is made whether there is one left"
+    yield NO_PROMISE
 
 
 def _prices(paid: Costs) -> tuple[Price, Price]:

@@ -14,6 +14,7 @@ from grass.manifest.azure import AzureSettings, Nat
 from grass.manifest.document import Document
 from grass.provision.azure.look import Costs, Facts, addresses_left
 
+NO_PROMISE = "a plan promises no machine: Azure says only when a machine is made whether there is one left"
 _SHOWN = 6
 """Sizes that are named at most."""
 
@@ -35,7 +36,7 @@ def plan_lines(
     if Kind.MACHINE not in facts.found:
         yield from _quota_lines(settings, facts)
     yield from cost_lines(facts.costs, machine.size)
-    yield "a plan promises no machine: Azure says only when a machine is made whether there is one left"
+    yield NO_PROMISE
 
 
 def problems(settings: AzureSettings, facts: Facts, id: str) -> list[str]:
