@@ -67,7 +67,7 @@ def obstacles_to(size: str, start: Start) -> Iterator[str]:
         return
     for pattern, why in _WITHOUT_IMAGE:
         if hpc and pattern.search(name):
-            yield f"{size} {why}, which {start.image} is not made for; name an image that is: `sizes.{size}.image`"
+            yield f"{size} {why}, which {start.image} is not made for; name another `image` for it"
     if hpc and start.disk < _LEAST_OF_HPC:
         yield f"{start.image} needs a disk of at least {_LEAST_OF_HPC}GiB, got {start.disk}GiB"
 

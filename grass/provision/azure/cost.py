@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grass.azure import meter
-from grass.azure.arm import Arm
 from grass.provision.azure import metering
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.metering import Power
@@ -23,7 +22,7 @@ _LIMITS = (
 def costs(session: Session, edges: Edges) -> Costs:
     with cluster_lock(session.home, session.name):
         record = record_of(session)
-        arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+        arm = edges.arm(record.endpoint, session)
         now = edges.wall()
         power = metering.look(arm, record, session.folder, now, {})
         ledger = metering.load(session.folder)

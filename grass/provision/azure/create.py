@@ -85,7 +85,7 @@ def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
 
 def _look(settings: AzureSettings, session: Session, edges: Edges) -> _Known:
     cloud, before = settings.cloud, load_record(session.folder)
-    arm = Arm(edges.send(cloud.endpoint), cloud.endpoint, edges.clock, session.progress)
+    arm = edges.arm(cloud.endpoint, session)
     subscription = subscription_of(arm, cloud.subscription)
     fresh = Record(subscription.id, cloud.resource_group, cloud.location, edges.mark(), cloud.endpoint)
     if before is not None and _where(before) != _where(fresh):

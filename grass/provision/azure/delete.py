@@ -38,7 +38,7 @@ def delete(session: Session, edges: Edges, *, force: bool, packages: bool) -> De
         if machines is not None and machines.nodes.keys() - made.keys():
             left = clean_nodes(session, machines, force, packages, also_reached={}, skip=made)
         if record is not None:
-            arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+            arm = edges.arm(record.endpoint, session)
             _say_what_it_cost(session, edges)
             stays = _everything(arm, record.site, session.name, made)
             if stays:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grass.azure.arm import Clock, Send
+from grass.azure.arm import Arm, Clock, Send
 from grass.azure.pipeline import open_pipeline
 from grass.errors import UnreachableError
 from grass.hosts import AccessRefusedError, HostKeyError, HostUnreachableError
@@ -64,3 +64,6 @@ class Edges:
     reach: Callable[[HostSettings, Session], None] = reach
     install: Callable[[AzureSettings, Session], Created] = on_premises.create
     wall: Callable[[], float] = wall
+
+    def arm(self, endpoint: str, session: Session) -> Arm:
+        return Arm(self.send(endpoint), endpoint, self.clock, session.progress)

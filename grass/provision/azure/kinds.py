@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from grass.azure.arm import Arm
 from grass.azure.autoscale import Kind
 from grass.errors import InputError
 from grass.manifest.azure_autoscale import Autoscale, Rule
@@ -24,7 +23,7 @@ def kinds_of(session: Session, edges: Edges, policy: Autoscale) -> Mapping[Rule,
     """Raises InputError: Azure has no such size in the cluster's region."""
     record = record_of(session)
     assert record.terms is not None, "record_of refuses it"
-    arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+    arm = edges.arm(record.endpoint, session)
     region = region_of(arm, Subscription(record.subscription, ""), record.location)
     found = {}
     for rule in policy.rules:

@@ -153,7 +153,7 @@ def remove(session: Session, edges: Edges, name: str, take_out: Callable[[], Non
     """Remove one node, with its machine. Raises GrassError: it stays, with the reason."""
     with cluster_lock(session.home, session.name):
         record = record_of(session)
-        arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+        arm = edges.arm(record.endpoint, session)
         with suppress(NotFoundError):  # an earlier call took it out
             take_out()
         _clear(session, arm, record.site, [name])
@@ -176,7 +176,7 @@ def record_of(session: Session) -> Record:
 def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluster) -> _Known:
     record = record_of(session)
     assert record.terms is not None
-    arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+    arm = edges.arm(record.endpoint, session)
     region = region_of(arm, Subscription(record.subscription, ""), record.location)
     wanted = {_named(region, size): count for size, count in request.wanted.items()}
     if len(wanted) < len(request.wanted):

@@ -106,7 +106,7 @@ def _open(session: Session, edges: Edges, names: Sequence[str]) -> tuple[Record,
     if strange := [name for name in names if name not in known]:
         there = f"there are {', '.join(sorted(known))}" if known else "there is none; `grass node scale` makes them"
         raise InputError(f"{', '.join(strange)}: no node that Grass made on Azure; {there}")
-    return record, Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+    return record, edges.arm(record.endpoint, session)
 
 
 def _all(arm: Arm, record: Record, names: Sequence[str], verb: str) -> dict[str, GrassError]:
