@@ -127,6 +127,10 @@ class AddedNode:
     exit_code: int = 0
     entered: bool = True
 
+    @classmethod
+    def failed(cls, label: str, error: GrassError, view: NodeView | None = None, *, entered: bool = True) -> AddedNode:
+        return cls(label, view, str(error), error.code, error.exit_code, entered)
+
 
 class RunsAlreadyError(ConflictError):
     """The cluster runs, and nothing of it is missing."""

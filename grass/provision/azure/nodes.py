@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grass.azure.arm import Arm
-from grass.azure.catalogue import Price, Quota, Size
+from grass.azure.catalogue import Quota, Size, added
 from grass.azure.faults import AzureCapacityError, AzureDriverError, AzureQuotaError, AzureSizeError
 from grass.azure.finder import obstacles, quotas_of, taken
 from grass.azure.resources import Site, Terms, Wanted, machine
@@ -142,8 +142,8 @@ def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
             return Scaled()
         removed, failed = _remove(session, known.arm, known.site, known.change.remove, cluster)
         try:
-            added = [*failed, *_add(session, known, cluster)]
-            return Scaled((*added, *_without_driver(known, added, cluster)), removed)
+            results = [*failed, *_add(session, known, cluster)]
+            return Scaled((*results, *_without_driver(known, results, cluster)), removed)
         finally:
             sold = {f"{size} Spot" if request.spot else size: paid for size, paid in known.costs.items()}
             look_later(known.arm, record_of(session), session.folder, edges.wall(), sold)
@@ -262,12 +262,9 @@ def _plan(known: _Known) -> Iterator[str]:
         if quota != quotas[key]:
             before = quotas[key]
             yield f"quota {quota.label}: {before.left} of {quota.limit} cores are left; {quota.left} after it"
-    total = [price.hourly for asked in change.keep.values() for price in _prices(known.costs[asked.size])]
-    summed = sum(each for each in total if each is not None)
-    yield (
-        "list price of these nodes in US dollars, without taxes, discounts and traffic: "
-        f"{money(Price(None if None in total else summed))}"
-    )
+    paid_by = [known.costs[asked.size] for asked in change.keep.values()]
+    total = money(added(price for paid in paid_by for price in (paid.machine, paid.disk)))
+    yield f"list price of these nodes in US dollars, without taxes, discounts and traffic: {total}"
     for name, paid in known.costs.items():
         yield f"  each {name}: {money(paid.machine)}; its disk: {money(paid.disk)}; both until it is removed"
     if known.request.spot:
@@ -275,10 +272,6 @@ def _plan(known: _Known) -> Iterator[str]:
         price = "the regular price" if limit is None else f"${limit:g}/hour"
         yield f"Azure may take Spot machines back at any time, also when their price exceeds {price}"
     yield NO_PROMISE
-
-
-def _prices(paid: Costs) -> tuple[Price, Price]:
-    return paid.machine, paid.disk
 
 
 def _remove(
@@ -293,12 +286,12 @@ def _remove(
                 cluster.take_out(name)
             out.append(name)
         except GrassError as error:
-            failed.append(AddedNode(name, None, str(error), error.code, error.exit_code))
+            failed.append(AddedNode.failed(name, error))
     if out:
         try:
             _clear(session, arm, site, out)
         except GrassError as error:
-            return (), [*failed, AddedNode(", ".join(out), None, str(error), error.code, error.exit_code)]
+            return (), [*failed, AddedNode.failed(", ".join(out), error)]
     return tuple(out), failed
 
 
@@ -399,21 +392,19 @@ def _told(known: _Known, joined: AddedNode) -> AddedNode:
     return replace(joined, error=text)
 
 
-def _without_driver(known: _Known, added: Sequence[AddedNode], cluster: Cluster) -> Iterator[AddedNode]:
+def _without_driver(known: _Known, results: Sequence[AddedNode], cluster: Cluster) -> Iterator[AddedNode]:
     """Yield an error for each node that sees fewer GPUs than its size has, also one that joined earlier."""
     gpus = {name: size.gpus for name in known.wanted if (size := known.region.sizes.get(name.lower()))}
     if not any(gpus.values()):
         return
-    unsure = {one.label for one in added if one.error is not None}
+    unsure = {one.label for one in results if one.error is not None}
     for name, member in cluster.members().items():
         asked = known.change.keep.get(name)
         if asked is None or name in unsure or member.gpus is None or member.state in (*_AWAY, NodeState.STOPPED):
             continue
         like = asked.like(known.terms.machine)
         if problem := driver_problem(name, like, gpus.get(like.size, 0), member.gpus):
-            yield AddedNode(
-                name, None, f"{problem}; {_again(known)}", AzureDriverError.code, AzureDriverError.exit_code
-            )
+            yield AddedNode.failed(name, AzureDriverError(f"{problem}; {_again(known)}"))
 
 
 def _again(known: _Known) -> str:
@@ -452,7 +443,7 @@ def join(edges: Edges, adding: Adding, hosts: Sequence[HostSettings]) -> list[Ad
         try:
             edges.reach(host, session)
         except GrassError as error:
-            return AddedNode(str(host.name), None, str(error), error.code, error.exit_code)
+            return AddedNode.failed(str(host.name), error)
         return None
 
     with ThreadPoolExecutor(min(_JOIN_AT_ONCE, len(hosts))) as pool:

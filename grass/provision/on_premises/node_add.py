@@ -85,9 +85,9 @@ def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machin
                 taken_in=lambda name: remember(session.name, session.client_dir, name, machine.settings),
             )
     except joining.NotReachedError as error:
-        return AddedNode(label, error.view, str(error), error.code, error.exit_code)
+        return AddedNode.failed(label, error, error.view)
     except GrassError as error:
-        return AddedNode(label, None, str(error), error.code, error.exit_code, entered)
+        return AddedNode.failed(label, error, entered=entered)
     return AddedNode(label, view)
 
 
