@@ -18,6 +18,7 @@ from grass.manifest.azure import AzureSettings
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
 from grass.provision.azure import cost, create, delete, nodes, power
+from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import subscription_of
 from grass.provision.on_premises.machines import Machines
@@ -64,10 +65,10 @@ def test_a_cluster_is_made_and_removed_over_the_real_pipeline(trusted: Served, t
     assert create.create(wished, session, edges).url == "20.0.0.9"
     assert [len(azure.of(type)) for type in (VM, NIC)] == [1, 1] and credential.asked == 1
     azure.limits |= {"cores": 20, "standardBSFamily": 10}
-    there: dict[str, nodes.Member] = {}
+    there: dict[str, Member] = {}
 
     def join(hosts: Sequence[HostSettings]) -> list[AddedNode]:
-        there.update({str(host.name): nodes.Member(NodeState.READY) for host in hosts})
+        there.update({str(host.name): Member(NodeState.READY) for host in hosts})
         return []
 
     def drain(names: Sequence[str]) -> dict[str, GrassError]:

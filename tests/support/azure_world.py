@@ -17,8 +17,8 @@ from grass.manifest.on_premises import HostSettings
 from grass.manifest.settings import parse_settings
 from grass.model.lifecycle import NodeState
 from grass.provision.azure import cost, create, delete, nodes, power
+from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
-from grass.provision.azure.nodes import Member
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import remember
 from grass.provision.provisioner import AddedNode, Costs, Created, Powered, Scaled, ScaleRequest, Session

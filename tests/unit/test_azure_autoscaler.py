@@ -16,8 +16,8 @@ from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.provision.azure import autoscaler, nodes
 from grass.provision.azure.autoscaler import AFTER_AN_ERROR, EVERY, Autoscaler, NodeNow
+from grass.provision.azure.change import Member
 from grass.provision.azure.kinds import kinds_of
-from grass.provision.azure.nodes import Member
 from grass.provision.provisioner import ScaleRequest
 from tests.doubles.azure_arm import VM
 from tests.support.azure_world import World, settings

@@ -10,7 +10,7 @@ import pytest
 from grass.azure.resources import Kind, Site, machine, terms_of
 from grass.errors import GrassError, InputError
 from grass.model.lifecycle import NodeState
-from grass.provision.azure.nodes import Member, decide
+from grass.provision.azure.change import Member, decide
 from grass.provision.azure.record import Asked, load_record
 from grass.provision.on_premises.machines import load_machines
 from tests.doubles.azure_arm import DISK, IP, NIC, ROUTES, VM, RefusalError, faults_of

@@ -9,7 +9,7 @@ import pytest
 from grass.azure.meter import Ledger, Meter, Paid, hourly, read, spent
 from grass.errors import GrassError, InputError
 from grass.model.lifecycle import NodeState
-from grass.provision.azure.nodes import Member
+from grass.provision.azure.change import Member
 from grass.provision.azure.record import load_record
 from tests.doubles.azure_arm import DISK, IP, NAT, ROUTES, VM
 from tests.support.azure_world import EPOCH, World, reply

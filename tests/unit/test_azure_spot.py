@@ -12,7 +12,7 @@ import pytest
 from grass.azure.resources import Site, machine, terms_of
 from grass.errors import InputError
 from grass.model.lifecycle import NodeState
-from grass.provision.azure.nodes import Member
+from grass.provision.azure.change import Member
 from grass.provision.azure.record import Asked
 from tests.doubles.azure_arm import DISK, NIC, VM, Thing, faults_of
 from tests.support.azure_world import ID, World, settings

@@ -16,9 +16,10 @@ from grass.azure.resources import WORDS, Kind
 from grass.errors import GrassError, InputError
 from grass.model.lifecycle import NodeState
 from grass.provision.azure import metering
+from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.metering import OFF
-from grass.provision.azure.nodes import Member, record_of
+from grass.provision.azure.nodes import record_of
 from grass.provision.azure.plan import money
 from grass.provision.azure.record import Record, note
 from grass.provision.filelock import cluster_lock

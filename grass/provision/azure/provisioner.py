@@ -13,6 +13,7 @@ from grass.errors import GrassError, InputError
 from grass.manifest.azure import AzureSettings
 from grass.model.resources import DEVICE, Resources
 from grass.provision.azure import autoscaler, cost, create, delete, nodes, power
+from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.kinds import kinds_of
 from grass.provision.azure.needs import waiting
@@ -116,8 +117,8 @@ class AzureProvisioner(
             super().remove_node(name, take_out, force=force, packages=packages)
 
 
-def _members(client: Client) -> dict[str, nodes.Member]:
-    return {node.name: nodes.Member(node.state, node.tasks, _gpus(node)) for node in client.nodes()}
+def _members(client: Client) -> dict[str, Member]:
+    return {node.name: Member(node.state, node.tasks, _gpus(node)) for node in client.nodes()}
 
 
 def _gpus(view: NodeView) -> int | None:
