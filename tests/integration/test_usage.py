@@ -43,8 +43,10 @@ piece = os.urandom(1 << 20)
 with open(os.path.join(os.environ["GRASS_SCRATCH"], "big"), "wb") as file:
     for _ in range({written} >> 20):
         file.write(piece)
+grass.log_params(optimizer="adam")
 for step in range(100):
     grass.report(step=step, loss=1 / (step + 1))
+grass.report(step=100, loss=float("nan"))
 while time.process_time() < {core_seconds}:
     pass
 """
@@ -133,6 +135,7 @@ def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
     assert list(curve.values) == [pytest.approx(1 / (step + 1)) for step in curve.steps]
     [row] = client.results(worked)
     assert (row["task"], row["loss:max"], row["loss"]) == ("w.0", 1.0, row["loss:min"])
+    assert (row["optimizer"], row["loss:not_finite"], client.job_metrics(worked).not_finite) == ("adam", 1, 1)
 
 
 def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: Client) -> None:
