@@ -587,6 +587,22 @@ def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(world: A
     assert re.match(rf"{place}: open this TCP port for 10\.0\.0\.1 on n1;", str(told.value))
 
 
+def test_a_join_gives_the_share_of_a_master_that_has_moved_time_to_answer(world: ApiWorld) -> None:
+    asked, own = joined(world)
+    said: list[str] = []
+    away = {"code": "share", "message": "the share does not answer"}
+    put_node(world, "n1", state="QUARANTINED", reason=away)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(joining.wait_until_ready, asked, "n1", own, said.append)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        put_node(world, "n1")
+        assert waiting.result(20).state == "READY"
+    assert said == ["n1: the share does not answer", "n1: READY"]
+    put_node(world, "n1", state="QUARANTINED", reason=away)
+    assert joining.wait_until_ready(asked, "n1", own, lambda _: None, share_seconds=0.0).state == "QUARANTINED"
+
+
 def test_a_node_api_that_is_just_starting_is_given_time(world: ApiWorld) -> None:
     asked, own = joined(world)
     with node_api(own.node_token) as port:

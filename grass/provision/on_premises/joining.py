@@ -24,6 +24,7 @@ from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.isolation import UidRange
 from grass.model.lifecycle import NodeState
+from grass.model.reasons import ReasonCode
 from grass.network_address import network_address
 from grass.provision.on_premises import node_design, node_paths, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
@@ -48,6 +49,8 @@ REACH_SECONDS = 5.0
 """Seconds in which the node's API must answer the master; the API may still be starting."""
 _NOT_YET = (NodeState.JOINING, NodeState.SILENT, NodeState.LOST)
 """States of a node whose node-agent has not reported since it was started."""
+SHARE_SECONDS = 30.0
+"""Seconds in which the share must answer: the node-agent may still report that of the address before."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
@@ -305,8 +308,16 @@ def check_reached(join_client: JoinClient, name: str, own: Own, view: NodeView, 
         clock.sleep(_PAUSE)
 
 
-def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Progress) -> NodeView:
-    """Wait until the self-test has passed. Raises NotReadyError with the failure and the next action."""
+def _lacks_share(view: NodeView) -> bool:
+    return view.state is NodeState.QUARANTINED and view.reason is not None and view.reason.code is ReasonCode.SHARE
+
+
+def wait_until_ready(
+    join_client: JoinClient, name: str, own: Own, progress: Progress, share_seconds: float = SHARE_SECONDS
+) -> NodeView:
+    """Wait until the self-test has passed, and the share answers or ``share_seconds`` are over.
+
+    Raises NotReadyError with the failure and the next action."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
     view: NodeView | None = None
     while (left := until - clock.steady()) > 0:
@@ -314,7 +325,7 @@ def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Pro
         view, mark = answer.node, answer.mark
         if view is None:
             raise ConflictError(f"node {name} was removed from the cluster while it was joining")
-        if view.state not in _NOT_YET:
+        if view.state not in _NOT_YET and (not _lacks_share(view) or left <= READY_SECONDS - share_seconds):
             progress(f"{name}: {view.state}")
             return view
         reason = view.reason
