@@ -127,3 +127,22 @@ def test_a_master_that_needs_its_standby_refuses_writes_without_it_and_says_why(
     )
     lab.ssh("n1", "touch", "/tmp/enough")
     wait_until(lambda: states(cluster)["long"] == ("SUCCEEDED", 1), 60, "the task that went on")
+
+
+def test_a_failover_that_would_lose_what_was_acknowledged_is_refused_and_may_be_forced(cluster: Cluster) -> None:
+    lab = cluster.lab
+    wait_until(lambda: in_step(cluster), 60, "the standby")
+    started(cluster, "kept", LONG)
+    wait_until(lambda: states(cluster)["kept"] == ("RUNNING", 1), 30, "the task")
+    wait_until(lambda: in_step(cluster), 60, "the standby")
+    lab.ssh("n2", "systemctl", "stop", "grass-standby@e2e")
+    wait_until(lambda: standby_state(cluster) == "away", 60, "the absence of the standby")
+    assert try_to_start(cluster, "alone")[0] == 0
+    lab.hosts["master"].kill()
+    refused = cluster.grass("cluster", "failover")
+    assert refused.returncode == 2 and "nothing was changed; --force goes on" in refused.stderr, refused.stderr
+    done = cluster.grass("cluster", "failover", "--force")
+    assert done.returncode == 0 and "may lack up to" in done.stdout, (done.stdout, done.stderr)
+    assert "alone" not in states(cluster), "what it acknowledged alone is lost, as was said"
+    lab.ssh("n1", "touch", "/tmp/enough")
+    wait_until(lambda: states(cluster)["kept"] == ("SUCCEEDED", 1), 60, "the task that went on")
