@@ -33,6 +33,20 @@ MOST_NOTES = 50_000
 _MOST_RAW = 8 * 3 * (MOST_POINTS + 1)
 
 
+class Summary(msgspec.Struct, array_like=True):
+    """What is kept of a figure of one task, however many tasks there are."""
+
+    last: float
+    least: float
+    greatest: float
+    step: float
+    """That of the last value."""
+
+    def add(self, step: float, value: float) -> None:
+        self.last, self.step = value, step
+        self.least, self.greatest = min(self.least, value), max(self.greatest, value)
+
+
 class OwnIndex(msgspec.Struct):
     """The curves of a job."""
 
@@ -51,19 +65,16 @@ class OwnIndex(msgspec.Struct):
     not_finite: int = 0
     """Values that are no points of curves, because they are NaN or infinite."""
 
-
-class Summary(msgspec.Struct, array_like=True):
-    """What is kept of a figure of one task, however many tasks there are."""
-
-    last: float
-    least: float
-    greatest: float
-    step: float
-    """That of the last value."""
-
-    def add(self, step: float, value: float) -> None:
-        self.last, self.step = value, step
-        self.least, self.greatest = min(self.least, value), max(self.greatest, value)
+    def summarize(self, known: dict[str, Summary], name: str, step: float, value: float) -> bool:
+        """Add a value to the summaries of a task. Return False if the job has too many figures."""
+        if name in known:
+            known[name].add(step, value)
+        elif self.figures < MOST_FIGURES:
+            known[name] = Summary(value, value, value, step)
+            self.figures += 1
+        else:
+            return False
+        return True
 
 
 class OwnNotes(msgspec.Struct, omit_defaults=True):

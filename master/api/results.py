@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from grass.errors import NotFoundError, UndecodableError
+from grass.errors import NotFoundError
 from grass.model.job import Component, Job
+from grass.model.key_text import checked_attempt_parts
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import ReasonCode
 from grass.model.secrets import is_secret, shown_parameter
 from grass.model.task_values import values_of_all
 from grass.system import clock
 from grass.wire.job_record import JobRecord
-from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.keys import TaskKey
 from grass.wire.own_curves import (
     INDEX,
-    MOST_FIGURES,
     OWN_INDEX,
     OWN_NOTES,
     SUMMARIES,
@@ -127,12 +127,8 @@ def _said(call: Call, record: JobRecord, tasks: Mapping[str, TaskRecord]) -> tup
 def add_reported(said: dict[str, Said], sample: UsageSample, job_id: str, index: OwnIndex) -> None:
     """Add what tasks of a job reported in a sample, as the monitor will."""
     for point in sample.own:
-        known = _of(said, point.key, job_id)
-        if known is not None and point.name in known.figures:
-            known.figures[point.name].add(point.step, point.value)
-        elif known is not None and index.figures < MOST_FIGURES:
-            index.figures += 1
-            known.figures[point.name] = Summary(point.value, point.value, point.value, point.step)
+        if (known := _of(said, point.key, job_id)) is not None:
+            index.summarize(known.figures, point.name, point.step, point.value)
     for lost in sample.not_finite:
         if (known := _of(said, lost.key, job_id)) is not None:
             known.notes.not_finite[lost.name] = known.notes.not_finite.get(lost.name, 0) + lost.count
@@ -143,11 +139,8 @@ def add_reported(said: dict[str, Said], sample: UsageSample, job_id: str, index:
 
 def _of(said: dict[str, Said], key: str, job_id: str) -> Said | None:
     """Return what a task has reported; None: the attempt is of another job, or is none."""
-    try:
-        attempt = AttemptKey.parse(key)
-    except UndecodableError:
-        return None
-    return said.setdefault(str(attempt.task), Said()) if attempt.job_id == job_id else None
+    parts = checked_attempt_parts(key)
+    return None if parts is None or parts[0] != job_id else said.setdefault(f"{parts[1]}.{parts[2]}", Said())
 
 
 def _row(key: str, done: _Done, values: dict[str, str], secrets: Collection[str]) -> ResultRow:

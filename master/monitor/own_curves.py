@@ -17,7 +17,6 @@ from grass.wire.codec import Form
 from grass.wire.own_curves import (
     INDEX,
     MOST_CURVES,
-    MOST_FIGURES,
     MOST_NOTES,
     OWN_INDEX,
     OWN_NOTES,
@@ -138,14 +137,9 @@ class OwnCurves:
         known = job.summaries.get(task)
         if known is None:
             known = job.summaries[task] = self._read(key, last_field(task), SUMMARIES) or {}
-        summary = known.get(name)
-        if summary is None:
-            if job.index.figures >= MOST_FIGURES:
-                return False
-            known[name] = Summary(value, value, value, step)
-            job.index.figures, job.listed = job.index.figures + 1, False
-        else:
-            summary.add(step, value)
+        job.listed = job.listed and name in known
+        if not job.index.summarize(known, name, step, value):
+            return False
         job.reported[task] = None
         return True
 
