@@ -14,7 +14,7 @@ from grass.api.notice import sign
 from grass.wire.notice import Notice
 from tests.e2e.test_restore import job, tasks
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, settings
+from tests.support.on_premises import Cluster, with_a_node
 from tests.support.rsa_keys import raw_key
 from tests.support.waiting import wait_until
 
@@ -25,16 +25,8 @@ LONG = "echo ran >> /tmp/runs; while [ ! -e /tmp/enough ]; do sleep 0.2; done"
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
     lab.renew("master", "n1", "n2")
-    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
-    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes))
-    made.created()
-    try:
+    with with_a_node(lab, site, tmp_path / "home") as made:
         yield made
-    finally:
-        lab.make_whole()
-        made.grass("delete", made.name, "--force")
-        for host in ("master", "n1", "n2"):
-            lab.reset(host)
 
 
 def forget(cluster: Cluster, node: str) -> None:

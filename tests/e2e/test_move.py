@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.test_restore import job, tasks
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, settings
+from tests.support.on_premises import Cluster, with_a_node
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly  # what is copied, unit/test_mirror.py; what is refused, unit/test_moving.py
@@ -23,16 +23,8 @@ TICKS = "echo ticks >> /tmp/runs; i=0; while [ ! -e /tmp/enough ]; do i=$((i+1))
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
     lab.renew("master", "n1", "n2")
-    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
-    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes))
-    made.created()
-    try:
+    with with_a_node(lab, site, tmp_path / "home") as made:
         yield made
-    finally:
-        lab.make_whole()
-        made.grass("delete", made.name, "--force")
-        for host in ("master", "n1", "n2"):
-            lab.reset(host)  # the old master is none that `delete` knows
 
 
 def signpost(lab: SessionLab, host: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from grass.api.client import Client
 from tests.support.lab import ROOT, SessionLab
 from tests.support.needs import require
-from tests.support.on_premises import Cluster, settings
+from tests.support.on_premises import Cluster, with_a_node
 from tests.support.waiting import wait_until
 
 pytestmark = (
@@ -26,16 +26,8 @@ SOON = "echo soon >> /tmp/runs; while [ ! -e /tmp/soon ]; do sleep 0.2; done; ex
 
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
-    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
-    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes))
-    made.created()
-    try:
+    with with_a_node(lab, site, tmp_path / "home", ("master", "n1", "n2", "n3")) as made:
         yield made
-    finally:
-        lab.make_whole()
-        made.grass("delete", made.name, "--force")
-        for host in ("master", "n1", "n2", "n3"):
-            lab.reset(host)  # the old master is none that `delete` knows
 
 
 def job(cluster: Cluster, name: str, command: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, settings
+from tests.support.on_premises import Cluster, with_a_node
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly  # decisions: unit/test_failover_check.py; redis: contract/test_replication.py
@@ -20,16 +20,8 @@ HOME = "/var/lib/grass/clusters/e2e"
 
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
-    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
-    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes, standby=lab.hosts["n2"].address))
-    made.created()
-    try:
+    with with_a_node(lab, site, tmp_path / "home", standby=lab.hosts["n2"].address) as made:
         yield made
-    finally:
-        lab.make_whole()
-        made.grass("delete", made.name, "--force")
-        for host in ("master", "n1", "n2"):
-            lab.reset(host)
 
 
 def started(cluster: Cluster, name: str, command: str) -> None:

@@ -189,18 +189,24 @@ def test_what_publishes_no_page_or_does_not_run_is_refused(client: Client) -> No
         client.forward("nobody")
 
 
-def test_the_command_prints_the_address_and_ends_with_ctrl_c(cluster: LocalCluster) -> None:
-    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
-    command = [str(GRASS), "job", "open", "page", "-o", "quiet"]
-    with subprocess.Popen(
+def printing(command: list[str], environment: dict[str, str], folder: Path | None = None) -> subprocess.Popen[str]:
+    """Start a command that prints an address and ends with Ctrl-C."""
+    return subprocess.Popen(
         command,
         env=environment,
+        cwd=folder,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         # a shell starts what it runs in the background with SIGINT ignored, and Python then leaves it so
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as run:
+    )
+
+
+def test_the_command_prints_the_address_and_ends_with_ctrl_c(cluster: LocalCluster) -> None:
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+    command = [str(GRASS), "job", "open", "page", "-o", "quiet"]
+    with printing(command, environment) as run:
         assert run.stdout is not None
         url = run.stdout.readline().strip()
         assert get(url + "cli").startswith(b"/cli")
@@ -248,15 +254,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["GRASS_PORT_PAGE"])
 def page_of(cluster: LocalCluster, programs: Path, *words: str) -> Iterator[str]:
     """Yield the address that a command prints, then press Ctrl-C."""
     path = f"{programs}:{os.environ['PATH']}"
-    with subprocess.Popen(
-        [str(GRASS), *words, "--no-browser", "--cpu", "0.1", "-o", "quiet"],
-        env={**os.environ, "GRASS_HOME": str(cluster.home), "PATH": path},
-        cwd=programs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as run:
+    command = [str(GRASS), *words, "--no-browser", "--cpu", "0.1", "-o", "quiet"]
+    with printing(command, {**os.environ, "GRASS_HOME": str(cluster.home), "PATH": path}, programs) as run:
         assert run.stdout is not None
         yield run.stdout.readline().strip()
         run.send_signal(signal.SIGINT)

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,24 @@ def settings(lab: SessionLab, isolation: str | None = "none", **more: Any) -> di
     if isolation is not None:
         more["isolation"] = isolation
     return {"mode": "grass/on-premises", "name": "e2e", "ssh": login, "become": "sudo", "master": master, **more}
+
+
+@contextmanager
+def with_a_node(
+    lab: SessionLab, site: Path, home: Path, hosts: Sequence[str] = ("master", "n1", "n2"), **more: Any
+) -> Iterator[Cluster]:
+    """Yield a cluster of the master and the node n1. ``more``: settings. Afterwards ``hosts`` are as before the test,
+    also one that was the master and is none that `delete` knows."""
+    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
+    made = Cluster(lab, site, home, settings(lab, nodes=nodes, **more))
+    made.created()
+    try:
+        yield made
+    finally:
+        lab.make_whole()
+        made.grass("delete", made.name, "--force")
+        for host in hosts:
+            lab.reset(host)
 
 
 def holds(lab: SessionLab, host: str = "master") -> list[str]:

@@ -121,6 +121,23 @@ def run(world: World, act: Callable[[World], object]) -> BaseException | None:
     return None
 
 
+def faulted(
+    name: str,
+    act: Callable[[World], object],
+    part: int,
+    memory: Path,
+    before: Callable[[World], object] = lambda _: None,
+) -> Iterator[tuple[int, World, BaseException | None, str]]:
+    """Yield for each request of ``act`` its number, a world in which the fault happened there, how ``act`` failed, and
+    what to say of it."""
+    for number in requests(memory / "whole", act, part, before):
+        world = new_world(memory / str(number))
+        before(world)
+        at(world, number, FAULTS[name])
+        failed = run(world, act)
+        yield number, world, failed, f"request {number}: {world.azure.asked[-1:]}: {failed}"
+
+
 def is_whole(world: World) -> bool:
     azure = world.azure
     mine = [thing for thing in azure.things.values() if thing.group == "grass-lab"]
@@ -138,11 +155,7 @@ def nothing_is_left(world: World) -> bool:
 def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
     name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(memory / "whole", World.create, part):
-        world = new_world(memory / str(number))
-        at(world, number, FAULTS[name])
-        failed = run(world, World.create)
-        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+    for number, world, failed, where in faulted(name, World.create, part, memory):
         if name in PASSES:
             assert failed is None or "ssh.from" in str(failed), where
         if isinstance(failed, GrassError) and failed.exit_code == 2:
@@ -161,13 +174,10 @@ def test_in_a_group_of_somebody_else_nothing_is_forgotten_after_a_fault(name: st
     def create(world: World) -> None:
         world.create(cloud={"location": "westeurope", "resource_group": KEPT[0], "use_existing_group": True})
 
-    for number in requests(memory / "whole", create, part):
-        world = new_world(memory / str(number))
-        at(world, number, FAULTS[name])
-        failed = run(world, create)
+    for _, world, _, where in faulted(name, create, part, memory):
         if world.session.folder.exists():
-            assert run(world, World.delete) is None, f"request {number}: {failed}"
-        assert nothing_is_left(world), f"request {number}: {failed}"
+            assert run(world, World.delete) is None, where
+        assert nothing_is_left(world), where
 
 
 @PARTS
@@ -179,10 +189,7 @@ def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_double
         world.azure.without_capacity = {("Standard_B2s", None)}
         world.create()
 
-    for number in requests(memory / "whole", create, part):
-        world = new_world(memory / str(number))
-        at(world, number, FAULTS[name])
-        where = f"request {number}: {run(world, create)}"
+    for _, world, _, where in faulted(name, create, part, memory):
         assert run(world, create) is None and is_whole(world), where
         assert run(world, World.delete) is None and nothing_is_left(world), where
 
@@ -192,16 +199,12 @@ def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_double
 def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
     name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(memory / "whole", World.delete, part, World.create):
-        world = new_world(memory / str(number))
-        world.create()
-        at(world, number, FAULTS[name])
-        failed = run(world, World.delete)
-        assert failed is None or world.session.folder.exists(), f"request {number}: {failed}"
-        assert name not in PASSES or failed is None, f"request {number}: {failed}"
+    for _, world, failed, where in faulted(name, World.delete, part, memory, World.create):
+        assert failed is None or world.session.folder.exists(), where
+        assert name not in PASSES or failed is None, where
         if failed is not None:
-            assert run(world, World.delete) is None, f"request {number}: {failed}"
-        assert nothing_is_left(world) and not world.session.folder.exists(), f"request {number}: {failed}"
+            assert run(world, World.delete) is None, where
+        assert nothing_is_left(world) and not world.session.folder.exists(), where
 
 
 def grow(world: World) -> None:
@@ -270,12 +273,7 @@ def with_nodes_off(world: World) -> None:
 def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on(
     act: Callable[[World], object], before: Callable[[World], object], power: str, name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(memory / "whole", act, part, before):
-        world = new_world(memory / str(number))
-        before(world)
-        at(world, number, FAULTS[name])
-        failed = run(world, act)
-        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+    for number, world, failed, where in faulted(name, act, part, memory, before):
         assert name not in PASSES or failed is None, where
         assert run(world, act) is None, where
         nodes = [thing for thing in world.azure.of(VM) if "b2s" in thing.name]
@@ -300,12 +298,7 @@ def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on
 def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
     act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(memory / "whole", act, part, before):
-        world = new_world(memory / str(number))
-        before(world)
-        at(world, number, FAULTS[name])
-        failed = run(world, act)
-        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+    for number, world, failed, where in faulted(name, act, part, memory, before):
         assert name not in PASSES or failed is None, where
         if number % 2:
             assert run(world, act) is None, where
