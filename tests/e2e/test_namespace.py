@@ -142,7 +142,7 @@ def test_a_namespace_is_added_works_and_is_removed_and_nothing_of_it_is_left(sit
         assert [(each.node, each.exit_code) for each in client.tasks("first")] == [("pods", 3)]
         assert [line.text for line in client.logs("first")] == ["I am first.t.0"]
 
-        client.start(job("long", "echo began; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo ended; exit 4"))
+        client.start(job("long", "echo began; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo ended; sleep 1; exit 4"))
         wait_until(lambda: client.tasks("long")[0].state == "RUNNING", 60, "a task that runs")
         agent = made.pid()
         made.lab.ssh("master", "kill", "-9", agent)

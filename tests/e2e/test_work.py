@@ -217,7 +217,9 @@ def test_redis_of_the_master_refuses_who_speaks_no_tls_1_3_or_shows_no_valid_cer
 
 def test_whoever_only_reaches_the_network_gets_into_nothing(cluster: Cluster, client: Client, tmp_path: Path) -> None:
     """This machine is no host of the cluster. Redis: the test above. The share: test_create.py."""
-    command = "echo before; until [ -e /tmp/go ]; do sleep 0.1; done; echo after"
+    command = (
+        "echo before; until [ -e /tmp/go ]; do sleep 0.1; done; echo after; sleep 1"  # its end kills what is beside it
+    )
     client.start({"name": "honest", "components": {"t": {"command": command, "cwd": "/"}}})
     wait_until(lambda: bool(lines(client, "honest")), 30, "the first line")
     master, n1 = (cluster.lab.hosts[host].address for host in ("master", "n1"))
