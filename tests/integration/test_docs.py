@@ -34,6 +34,7 @@ IN_A_TASK = re.compile(r"<!-- in a task -->\n```(sh|python)\n(.*?)```", re.DOTAL
 PRINTED = {
     "docs/guide/python.md": ["array ", "990001 to 1000000: ", "SUCCEEDED 0", "accuracy", "24990001", "1024"],
     "docs/guide/usage.md": ["GRASS_METRIC loss=0.53 accuracy=0.81"],
+    "docs/guide/month.md": ["328350"],
     "docs/guide/notifications.md": [],
 }
 
@@ -134,6 +135,14 @@ PAGES = {
         printed=("loss 2", "wrong", "evaluated", "node-agent"),
     ),
     "docs/guide/metrics.md": Page(printed=("grass_collector_up 1.0",)),
+    "docs/guide/month.md": Page(
+        printed=(
+            "at step 30 (train.py:26)",
+            "pipeline: FAILED, 1 failed, 1 succeeded, 1 stopped",
+            "many: FAILED, 7 failed, 342 succeeded",
+            "lr     0.3                              0.1",
+        ),
+    ),
     "docs/guide/queues.md": Page(),
     "docs/guide/report.md": Page("part train true 'replicas: 1'; grass job wait train"),
     "docs/guide/schedules.md": Page("grass schedule start nightly.yml", printed=("nightly", "PAUSED", "deleted")),
@@ -224,6 +233,16 @@ def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, nam
             grass("job", "wait", job["id"], "--timeout", "30")
 
 
+def test_the_month_counts_its_commands() -> None:
+    page = (ROOT / "docs/guide/month.md").read_text()
+    promised = {title: int(count) for title, count in re.findall(r"^\| \[(.+)\]\(#.*\) \| (\d)", page, re.MULTILINE)}
+    tasks = [part.partition("\n") for part in page.split("\n## ")[1:]]
+    counted = {
+        title: len(re.findall(r"(?:^|\|\| |^with )grass[ .]\w+", text, re.MULTILINE)) for title, _, text in tasks
+    }
+    assert promised == counted
+
+
 IN_TASKS = {"docs/reference/membership-api.md": ('"generation":', "arrived")}
 
 
@@ -259,6 +278,7 @@ FILES = {
     "docs/guide/jobs.md": ["FAILED", "SUCCEEDED", "SUCCEEDED", "RUNNING", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"],
     "docs/guide/joining.md": [],  # a join file
     "docs/guide/kubernetes.md": [],  # tests/integration/test_kubernetes_node.py runs jobs in a namespace
+    "docs/guide/month.md": [],  # its commands start them all
     "docs/guide/node-checks.md": [],  # tests/integration/test_cli.py starts a job with a check
     "docs/guide/notebooks.md": [],  # tests/integration/test_forward.py opens such pages
     "docs/guide/notifications.md": ["", "SUCCEEDED", "SUCCEEDED"],  # the first one would call example.org

@@ -13,6 +13,7 @@ import pytest
 from grass import Client
 from grass.cli.main import grass
 from grass.manifest import parse_job, read_document
+from grass.manifest.entries import with_entries
 from grass.manifest.join_file import parse_join
 from grass.manifest.schedule import parse_schedule
 from grass.manifest.settings import parse_settings
@@ -49,7 +50,8 @@ def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text:
     elif "cron" in document or "jobs" in document:
         assert parse_schedule(document).warnings == ()
     else:
-        assert parse_job(document).warnings == ()
+        complete = with_entries(document, lambda name: (ROOT / name).read_text())
+        assert parse_job(complete).warnings == ()
 
 
 @pytest.mark.parametrize(("place", "text"), blocks_shown("yml"), ids=name_of)
