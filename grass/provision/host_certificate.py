@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from grass.api import certificates
+from grass.api.known_master import MASTER, Master, master_file
 from grass.config import ClusterConfig, Secrets
 from grass.errors import CertificateError, GrassError, UndecodableError
 from grass.node_config import NodeHome
@@ -28,13 +29,6 @@ from grass.wire.codec import Form, encode
 from grass.wire.join_views import CertificateView
 
 
-class Master(msgspec.Struct, frozen=True):
-    """Where the node asks for its next certificate. ``key``: thumbprint of the master's key."""
-
-    urls: tuple[str, ...]
-    key: str
-
-
 class Signed(msgspec.Struct, frozen=True):
     """The master's answer to a request."""
 
@@ -43,7 +37,6 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 _SIGNED: Form[Signed] = Form(Signed)
-_MASTER: Form[Master] = Form(Master)
 
 
 def request(home: Path) -> str:
@@ -60,7 +53,7 @@ def install(home: Path, text: str) -> None:
     signed, files = _SIGNED.decode(text), TlsFiles(home / "tls")
     waiting = files.folder / "request.key"
     certificates.install(files, waiting.read_text(), signed.answer.certificate, signed.answer.authority)
-    write_private(_master_file(files), encode(signed.master))
+    write_private(master_file(files), encode(signed.master))
     waiting.unlink()
     config = NodeHome.load(home / "cluster.json")
     replace(config, tls=True, redis=replace(config.redis, tls=signed.answer.redis)).save()
@@ -70,7 +63,7 @@ def install(home: Path, text: str) -> None:
 def why_incomplete(home: Path, now: float) -> str:
     """Return what is missing for a node that speaks TLS; empty: nothing."""
     config = ClusterConfig.load(home / "cluster.json")
-    if not config.tls or not _master_file(config.tls_files).exists():
+    if not config.tls or not master_file(config.tls_files).exists():
         return "it has no certificate yet"
     return certificates.why_due(config.tls_files, now)
 
@@ -88,10 +81,10 @@ def renew(path: Path, now: float) -> bool:
     from grass.api.join_client import open_join_client
 
     try:
-        master = _MASTER.decode(_master_file(config.tls_files).read_text())
+        master = MASTER.decode(master_file(config.tls_files).read_text())
     except (OSError, UndecodableError) as error:
         raise CertificateError(
-            f"{_master_file(config.tls_files)}: cannot be read; run `grass node add` or `grass join` again to repair it"
+            f"{master_file(config.tls_files)}: cannot be read; run `grass node add` or `grass join` again to repair it"
         ) from error
     key, token = certificates.new_key(), Secrets.load(config.home).node_token
     client = open_join_client(Invitation(master.urls, master.key, "", cluster=config.name))
@@ -115,10 +108,6 @@ def _renew_master(config: ClusterConfig, now: float) -> bool:
             with closing(open_task_redis(config, secrets)) as redis_for_tasks:
                 redis_for_tasks.read_certificates()
     return made
-
-
-def _master_file(files: TlsFiles) -> Path:
-    return files.folder / "master.json"
 
 
 def main(action: str, path: Path) -> int:

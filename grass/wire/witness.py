@@ -5,6 +5,8 @@ Used by ``grass.supervision`` and ``node.api``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from grass.model.witness import Record
@@ -40,4 +42,16 @@ class WitnessAnswer(msgspec.Struct, frozen=True):
     """Why not; empty: yes."""
 
 
-RECORD: Form[Record] = Form(Record)
+@dataclass(frozen=True)
+class KeptRecord(Record):
+    """The file of a witness: its record, and the cluster that it is about."""
+
+    cluster: str = ""
+    """Thumbprint of the cluster's key: another cluster of the same name begins anew. Empty: not known."""
+
+    @property
+    def record(self) -> Record:
+        return Record(self.term, self.version, self.alone, self.voted)
+
+
+KEPT: Form[KeptRecord] = Form(KeptRecord)

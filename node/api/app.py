@@ -16,6 +16,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from grass import __version__
+from grass.api.known_master import cluster_key
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.frameworks.programs import KNOWN
 from grass.node_config import NodeHome
@@ -96,11 +97,13 @@ def create_app(
     add(app, STACKS, lambda: stacks(config))
     add(app, PROGRAMS, lambda: _found_programs(config))
     add(app, END_USER, end_user)
-    desk = WitnessDesk(Path(config.home), clock.steady)
+    # read once, as the token and the certificates are: what an earlier cluster says reaches no record of the next one
+    cluster = cluster_key(config.tls_files)
+    desk = WitnessDesk(Path(config.home), clock.steady, cluster)
     add(app, MASTER_LIVES, lambda: desk.hear(body(MASTER_LIVES)))
 
     def new_master() -> NoContent:
-        new_master_of(config, body(NEW_MASTER))
+        new_master_of(config, body(NEW_MASTER), cluster)
         return NOTHING
 
     add(app, NEW_MASTER, new_master)

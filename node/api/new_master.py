@@ -15,16 +15,18 @@ from grass.system.private_file import write_private
 from grass.wire.node_api import NewMaster
 
 TERM = "master-term"
-"""File in the node's folder: the term of the master that told its address last. One of before is refused."""
+"""File in the node's folder: the term of the master that told its address last, and the thumbprint of its cluster's
+key. A master of before is refused; one of another cluster of the same name is not."""
 
 
-def take(config: NodeHome, asked: NewMaster) -> None:
-    """Raises ConflictError: a later master told its address before."""
-    term = Path(config.home) / TERM
-    known = int(term.read_text()) if term.exists() else 0
-    if asked.term < known:
+def take(config: NodeHome, asked: NewMaster, cluster: str = "") -> None:
+    """``cluster``: thumbprint of its key; empty: not known. Raises ConflictError: a later master told its address
+    before."""
+    path = Path(config.home) / TERM
+    term, *of = path.read_text().split() if path.exists() else ["0"]
+    if asked.term < int(term) and not (cluster and of and of != [cluster]):
         raise ConflictError("a later master took this node over")
-    write_private(term, f"{asked.term}\n")
+    write_private(path, f"{asked.term} {cluster}\n")
     before = NodeHome.load(config.path)
     after = replace(
         before,

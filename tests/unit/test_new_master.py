@@ -44,6 +44,16 @@ def test_a_node_refuses_a_master_of_before(home: NodeHome) -> None:
     assert NodeHome.load(home.path).redis.host == "10.0.0.2"
 
 
+def test_what_a_master_of_another_cluster_of_the_same_name_told_counts_for_nothing(home: NodeHome) -> None:
+    take(home, ASKED, "before")
+    with pytest.raises(ConflictError):
+        take(home, NewMaster(2, "10.0.0.1", 6379, "", ""), "before")
+    take(home, NewMaster(1, "10.0.0.3", 6379, "", ""), "now")
+    assert NodeHome.load(home.path).redis.host == "10.0.0.3"
+    with pytest.raises(ConflictError):
+        take(home, NewMaster(0, "10.0.0.1", 6379, "", ""), "now")
+
+
 def test_daemons_end_once_when_the_address_changes(home: NodeHome) -> None:
     ended = threading.Event()
     watch_address(home, ended.set)

@@ -70,3 +70,26 @@ def test_a_record_that_cannot_be_read_refuses_everything(tmp_path: Path, clock: 
     for ask in (lambda: desk.hear(LIVES), lambda: desk.vote(VOTE)):
         with pytest.raises(UndecodableError):
             ask()
+
+
+def test_a_record_of_another_cluster_of_the_same_name_counts_for_nothing(tmp_path: Path, clock: Clock) -> None:
+    before = WitnessDesk(tmp_path, clock, "before")
+    before.hear(MasterLives(7, 0, alone=True))
+    again = WitnessDesk(tmp_path, clock, "before")
+    assert "another master took over" in again.hear(LIVES).why, "the living cluster's record"
+    clock.now += SILENT + 1
+    new = WitnessDesk(tmp_path, clock, "now")
+    assert new.vote(AskVote(0, "10.0.0.2")).why == "the witness has never heard of this master"
+    assert new.hear(MasterLives(0, 0, alone=False)).record == Record(0)
+    clock.now += SILENT + 1
+    assert not new.vote(AskVote(0, "10.0.0.2")).why
+    assert WitnessDesk(tmp_path, clock, "now").hear(MasterLives(0, 0, alone=False)).record.voted == "10.0.0.2"
+
+
+def test_a_record_that_names_no_cluster_counts_and_is_bound_by_its_next_change(tmp_path: Path, clock: Clock) -> None:
+    """An earlier version wrote such a record; without a known key, each record counts."""
+    (tmp_path / FILE).write_text('{"term":2,"version":4,"alone":true,"voted":""}')
+    assert WitnessDesk(tmp_path, clock).hear(LIVES).record == Record(2, 4, alone=True)
+    assert WitnessDesk(tmp_path, clock, "before").hear(MasterLives(2, 4, alone=False, change=True)).record.version == 5
+    assert WitnessDesk(tmp_path, clock, "now").vote(VOTE).why == "the witness has never heard of this master"
+    assert WitnessDesk(tmp_path, clock).hear(LIVES).record == Record(2, 5)

@@ -10,12 +10,13 @@ from msgspec import UNSET
 from grass import __version__
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
+from grass.api.known_master import Master
 from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.runtime import RuntimeName
 from grass.node_config import NodeHome
-from grass.provision.host_certificate import Master, Signed
+from grass.provision.host_certificate import Signed
 from grass.provision.on_premises import install, node_steps, packages
 from grass.provision.on_premises.join_record import Own, put_record, record_path
 from grass.provision.on_premises.mount import share_steps

@@ -1,0 +1,37 @@
+"""The master as a node knows it since it joined: where it asks for certificates, and whose key they are proven by.
+
+The key outlives moves, failovers and restores, and each new cluster has another one: it tells clusters of one name
+apart. Used by ``grass.provision.host_certificate`` and ``node.api.app``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from grass.errors import UndecodableError
+from grass.tls_files import TlsFiles
+from grass.wire.codec import Form
+
+
+class Master(msgspec.Struct, frozen=True):
+    """Where the node asks for its next certificate. ``key``: thumbprint of the master's key."""
+
+    urls: tuple[str, ...]
+    key: str
+
+
+MASTER: Form[Master] = Form(Master)
+
+
+def master_file(files: TlsFiles) -> Path:
+    return files.folder / "master.json"
+
+
+def cluster_key(files: TlsFiles) -> str:
+    """Return the thumbprint of the key of the node's cluster; empty: the file is missing or damaged."""
+    try:
+        return MASTER.decode(master_file(files).read_bytes()).key
+    except (OSError, UndecodableError):
+        return ""
