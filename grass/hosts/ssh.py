@@ -8,6 +8,7 @@ by ``grass.api`` and ``grass.provision.on_premises``.
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
 from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import CHUNK, send
+from grass.lines import lines_of
 from grass.network_address import network_address
 from grass.system import clock
 
@@ -265,9 +267,17 @@ class SshHost(Host):
         client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # in memory; `_pin` writes the file
         if not self._known_hosts.exists():
             return False
-        client.load_host_keys(str(self._known_hosts))
+        try:
+            client.load_host_keys(str(self._known_hosts))
+        except (paramiko.hostkeys.InvalidHostKey, UnicodeError) as error:
+            raise HostKeyError(self._damaged()) from error
         client._host_keys_filename = None  # type: ignore[attr-defined] # it would be rewritten without a lock
-        return client.get_host_keys().lookup(self._host_id()) is not None
+        pinned = client.get_host_keys().lookup(self._host_id()) is not None
+        text = self._known_hosts.read_text()
+        named = any(self._host_id() in line.partition(" ")[0].split(",") for line in lines_of(text))
+        if (named and not pinned) or (text and not text.endswith("\n")):
+            raise HostKeyError(self._damaged())  # paramiko skips what it cannot read: any key would be pinned then
+        return pinned
 
     def _pin(self, client: paramiko.SSHClient, pinned: bool) -> None:
         """Pin the key after the login succeeded, not before."""
@@ -279,6 +289,15 @@ class SshHost(Host):
         self._known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._known_hosts.open("a") as file:
             file.write(f"{self._host_id()} {key.get_name()} {key.get_base64()}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _damaged(self) -> str:
+        return (
+            f"{self.name}: {self._known_hosts} is damaged, and the pinned key of {self._host_id()} with it; nothing "
+            f"was sent to it. Put its line in order: `ssh-keyscan {self.access.address}` prints it, to be compared "
+            "with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` on its console"
+        )
 
     def _changed(self, error: paramiko.BadHostKeyException) -> str:
         return (

@@ -43,7 +43,8 @@ class Keeper:
         wanted = self._wanted(consent, now)
         term = term_of(self._backend, self._keys.restored)
         known = self._record or Record(term)
-        alone = consent if wanted is None else wanted
+        # A witness that knows nothing notes the worst, until both are together: the master may have been alone before.
+        alone = consent or self._record is None if wanted is None else wanted
         try:
             answer = self._ask(MasterLives(term, known.version, alone, wanted is not None))
         except GrassError as error:

@@ -117,3 +117,20 @@ def test_a_server_that_was_restarted_refuses_until_the_keeper_has_looked(
         assert refuses(backend)
         looks(Keeper(admin, Keys("grass:test:"), STANDBY, reach))
         assert not refuses(backend)
+
+
+def test_a_witness_that_knows_nothing_gives_no_vote_before_the_standby_has_everything(
+    both: tuple[Master, Replica], tmp_path: Path
+) -> None:
+    """The master had no witness before, or another one, and nobody knows whether it was alone."""
+    master, replica = both
+    reach = Reach(tmp_path)
+    replica.kill()
+    with closing(master.backend()) as admin:
+        keeper = Keeper(admin, Keys("grass:test:"), STANDBY, reach)
+        looks(keeper)
+        assert reach.record.alone and admin.get(CONSENT) is None, "noted, and nothing is acknowledged for it"
+        replica.start()
+        wait_until(replica.in_step, 20, "the replica")
+        wait_until(lambda: (looks(keeper), keeper.why == "")[1], 20, "that the standby would take over")
+        assert not reach.record.alone

@@ -237,3 +237,24 @@ def test_a_host_behind_another_is_reached_through_it_by_grass_and_by_ssh(sshd: S
     assert f"[localhost]:{sshd.port} " in pinned and f"[127.0.0.1]:{sshd.port} " in pinned
     done = subprocess.run([*ssh_words(behind, client_dir), "echo", "here"], capture_output=True, text=True, timeout=20)
     assert done.stdout == "here\n", done.stderr
+
+
+def test_a_damaged_line_lets_no_other_key_be_pinned(sshd: Sshd) -> None:
+    """A machine that loses its power may leave a part of the line. Another one that answers then is not believed."""
+    with sshd.host() as host:
+        assert host.run(["true"]).ok
+    known = sshd.folder / "client" / "known_hosts"
+    line = known.read_text()
+    sshd.stop()
+    make_key(sshd.folder / "host_key")
+    sshd.start()
+    address = line.index(" ")
+    parts = [line[:end] for end in (3, address, address + 8, address + 16, len(line) // 2, len(line) - 3)]
+    for text in (*parts, *(f"{part}\n" for part in parts[2:]), "\0" * len(line), f"{line[:-8]}\0\0\0\n"):
+        known.write_text(text)
+        with sshd.host() as other, pytest.raises(HostKeyError):
+            other.run(["true"])
+        assert known.read_text() == text
+    known.write_text(line)
+    with sshd.host() as other, pytest.raises(HostKeyError, match="another machine answers"):
+        other.run(["true"])
