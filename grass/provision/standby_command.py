@@ -16,7 +16,9 @@ from grass.errors import InputError
 from grass.supervision.standby import LOGS, STATE
 from grass.system.environment import ssh_original_command
 
-_OPTIONS = re.compile(r"-[A-Za-z0-9.]+")
+_OPTIONS = re.compile(r"-[DRglnoprtvz]+(e[A-Za-z0-9.]*)?")
+"""Letters without a value, and after ``e`` what the client is able to do. Not ``s``, with which rsync takes other paths
+from its input, nor those that follow links."""
 
 
 def command_for(asked: str, config: ClusterConfig) -> tuple[str, list[str]]:
@@ -31,7 +33,7 @@ def command_for(asked: str, config: ClusterConfig) -> tuple[str, list[str]]:
 
 
 def _are_plain(options: list[str]) -> bool:
-    """Return whether these are single letters only: long options could name other files."""
+    """Return whether these are known letters only: others, and long options, could name other files."""
     return all(map(_OPTIONS.fullmatch, options))
 
 

@@ -113,6 +113,11 @@ def test_the_key_of_the_standby_reads_what_makes_a_master() -> None:
         "rsync --server --sender -lptr --log-file=/home/x . master",
         "rsync --server --sender -lptr . master; id",
         "rsync --server --sender -lptr .",
+        "rsync --server --sender -slptre.iLsfxCIvu . master",  # takes other paths from standard input
+        "rsync --server --sender -lptr -s . master",
+        "rsync --server --sender -Lptr . logs",
+        "rsync --server --sender -kptr . logs",
+        "rsync --server --sender -lptrT . master",
     ],
 )
 def test_it_reads_and_does_nothing_else(asked: str) -> None:

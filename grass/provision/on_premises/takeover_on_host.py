@@ -6,6 +6,7 @@ with what ``grass create`` left there for them. It may be repeated at any point.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from grass.config import ClusterConfig
-from grass.errors import GrassError
+from grass.errors import GrassError, InputError
+from grass.model.names import is_name
 from grass.provision.on_premises.install import AS_GRASS
 from grass.provision.on_premises.on_host import MasterSetup
 from grass.provision.on_premises.restore import config_as_before
@@ -31,6 +33,7 @@ def take_over(config: ClusterConfig) -> None:
     """Raises CalledProcessError, GrassError, OSError: it is started again."""
     home, name = Path(config.home), config.name
     plan = TAKEOVER.decode((home / "standby" / "takeover.json").read_bytes())
+    check_units(name, plan.units)
     _run("systemctl", "disable", "--now", "--quiet", f"grass-standby@{name}.service")
     before = ClusterConfig.load(home / STAGED / "cluster.json")
     if (home / MARK).exists():
@@ -45,6 +48,15 @@ def take_over(config: ClusterConfig) -> None:
     _run("systemctl", "start", f"grass@{name}.target")
     _run("systemctl", "disable", "--quiet", f"grass-takeover@{name}.path")
     (home / ELECTED).unlink()
+
+
+def check_units(name: str, units: tuple[str, ...]) -> None:
+    """The user grass wrote these names: a path in their place would have root enable any program. Raises InputError."""
+    for unit in units:
+        if not is_name(name) or not re.fullmatch(rf"grass-[a-z-]+@{re.escape(name)}\.service", unit):
+            raise InputError(
+                f"standby/takeover.json: {unit!r} is no unit of cluster {name}; repeat `grass create FILE`"
+            )
 
 
 def _as_grass(module: str, *arguments: str, content: Promotion | MasterSetup) -> None:
