@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +11,13 @@ import pytest
 
 from grass.config import ClusterConfig, RedisConfig, Secrets
 from grass.errors import NotAllowedError, UnreachableError
+from grass.provision.on_premises.standby_on_host import STAGED, Promotion, promote
 from grass.provision.ports import free
 from grass.store.agent_store import AgentStore
 from grass.store.embedded import Files, find_server, write_files
 from grass.store.keys import RECORD, Keys
 from grass.supervision import predecessor
+from grass.supervision.standby import MARK
 from grass.wire.backup import Restored
 from grass.wire.codec import encode
 from tests.support.redis_server import RedisServer
@@ -106,3 +109,29 @@ def test_a_master_does_not_fence_itself(masters: tuple[NetworkServer, NetworkSer
     assert "is this master's own" in predecessor.fence(config, "127.0.0.1", new.port)
     with closing(new.backend("agent")) as backend:
         AgentStore(backend, Keys(PREFIX)).acquire("new")
+
+
+def test_a_standby_becomes_the_master_while_the_old_one_hangs_and_fences_it_later(
+    masters: tuple[NetworkServer, NetworkServer, ClusterConfig],
+) -> None:
+    """The kernel of a machine whose processes are stopped still accepts connections."""
+    old, _, config = masters
+    home = Path(config.home)
+    config.save()
+    (home / STAGED / "master" / "users").mkdir(parents=True)
+    for name in ("secrets.json", "tls/ca.pem", "tls/ca.key", "redis/users.acl"):
+        (home / STAGED / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / STAGED / name).write_bytes((home / "secrets.json").read_bytes())
+    (home / MARK).touch()
+    before = f"127.0.0.1:{old.port}"
+    assert old.process is not None
+    old.process.send_signal(signal.SIGSTOP)
+    try:
+        promote(Promotion(str(config.path), (before,), 0, 0.0))
+        assert not (home / MARK).exists() and predecessor.listed(home) == (before,)
+    finally:
+        old.process.send_signal(signal.SIGCONT)
+    predecessor.start_fencing(config)
+    wait_until(lambda: not predecessor.listed(home), 20, "the fence")
+    with closing(old.backend("agent")) as backend, pytest.raises(NotAllowedError):
+        backend.get("grass:lab:fence")

@@ -232,11 +232,20 @@ def promote(asked: Promotion) -> None:
     for address in predecessor.listed(home):
         host, port = host_and_port(address)
         if predecessor.answers(host, port, _ANSWERS):
-            sys.stderr.write(f"{predecessor.fence(config, host, port)}\n")
+            sys.stderr.write(f"{_fenced(config, host, port)}\n")
     take_over_files(home)
     for name in (STARTED, "made"):
         (home / name).unlink(missing_ok=True)
     (home / MARK).unlink()
+
+
+def _fenced(config: ClusterConfig, host: str, port: int) -> str:
+    """Return what was done. A machine that hangs accepts connections and answers nothing: it counts as dead, and the
+    new master-agent fences it once it goes on."""
+    try:
+        return predecessor.fence(config, host, port)
+    except UnreachableError as error:
+        return f"the old master at {host} hangs, and is fenced once it goes on: {error}"
 
 
 def main(action: str, text: str) -> int:
