@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cache
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request
+from werkzeug import Response as WsgiResponse
 from werkzeug.exceptions import BadRequestKeyError, HTTPException
 
 import grass
@@ -25,12 +25,14 @@ from grass.api.client import Client
 from grass.api.comparison import MOST_SIDES, grouped
 from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
-from grass.dashboard.files import Files, exactly
-from grass.dashboard.logs import LogWords, log_pieces
+from grass.dashboard.files import Files
+from grass.dashboard.logs import LogWords, log_file, log_pieces
 from grass.dashboard.merged_feed import Message
 from grass.dashboard.mirror import Mirrors
 from grass.dashboard.one_file import PAGE, read, source
+from grass.dashboard.previews import preview
 from grass.dashboard.questions import QUESTIONS
+from grass.dashboard.sending import save, save_text, show_picture
 from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.failure_text import without_causes
@@ -175,17 +177,29 @@ class Pages:
             raise NotAllowedError("logs: a shared page does not show them")
         return _events(log_pieces(self._client, LogWords.parse(request.args)))
 
-    def job_file(self) -> Response:
+    def log_file(self) -> WsgiResponse:
+        """Answer with the whole log of a job or a task, for the browser to save."""
+        if self._shared:
+            raise NotAllowedError("logs: a shared page does not show them")
+        job, task = request.args.get("job", ""), request.args.get("component") or None
+        name = f"{job}.{task}.log" if task else f"{job}.log"
+        return save_text(log_file(self._client, job, task), name)
+
+    def job_file(self) -> WsgiResponse:
         """Answer with the file of a job, for the browser to save."""
         if self._shared:
             raise NotAllowedError("job file: a shared page does not show it")
         file = self._client.job_file(request.args.get("job", ""))
-        response = Response(file.text, content_type="text/plain; charset=utf-8")
-        response.headers.set("Content-Disposition", "attachment", filename=file.name)
-        return response
+        return save_text(iter([file.text.encode()]), file.name)
 
     def files(self) -> Response:
         return jsonify(builtins(self._share().entries(request.args.get("path", ""))))
+
+    def preview(self) -> Response:
+        """Answer with the beginning of a file of the share, as text or as a table."""
+        path = request.args.get("path", "")
+        with self._share().read(path) as content:
+            return _as_json(preview(path.rpartition("/")[2], content))
 
     def file_groups(self) -> Response:
         """Answer how the output files of some jobs, separated by commas, differ."""
@@ -200,16 +214,11 @@ class Pages:
                 found[job] = []
         return _as_json(grouped(found))
 
-    def file(self) -> Response:
-        """Answer with a file of the share, piece by piece. A browser saves it and never shows it as a page."""
+    def file(self) -> WsgiResponse:
+        """Answer with a file of the share, for the browser to save; as ``picture``, for the page to show."""
         path = request.args.get("path", "")
-        with ExitStack() as stack:
-            content = stack.enter_context(self._share().read(path))
-            response = Response(exactly(content), content_type="application/octet-stream")
-            response.call_on_close(stack.pop_all().close)
-        response.content_length = content.size
-        response.headers.set("Content-Disposition", "attachment", filename=path.rstrip("/").rpartition("/")[2])
-        return response
+        send = show_picture if "picture" in request.args else save
+        return send(self._share().read(path), path.rstrip("/").rpartition("/")[2])
 
     def _share(self) -> Files:
         if self._files is None:
@@ -250,9 +259,11 @@ def create_app(pages: Pages) -> Flask:
     app.add_url_rule("/feed", view_func=pages.feed)
     app.add_url_rule("/ask/<name>", view_func=pages.ask)
     app.add_url_rule("/logs", view_func=pages.logs)
+    app.add_url_rule("/log-file", view_func=pages.log_file)
     app.add_url_rule("/job-file", view_func=pages.job_file)
     app.add_url_rule("/files", view_func=pages.files)
     app.add_url_rule("/file", view_func=pages.file)
+    app.add_url_rule("/preview", view_func=pages.preview)
     app.add_url_rule("/file-groups", view_func=pages.file_groups)
     app.add_url_rule("/do/<name>", view_func=pages.do, methods=["POST"])
     app.register_error_handler(RefusedError, _refused)

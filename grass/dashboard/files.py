@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from grass.dashboard.sending import Content
 from grass.files.operations import FileDigest, FileEntry
-
-
-class Content(Protocol):
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def pieces(self) -> Iterator[bytes]: ...
 
 
 class Files(Protocol):
@@ -25,13 +18,3 @@ class Files(Protocol):
     def digests(self, path: str) -> Sequence[FileDigest]: ...
 
     def read(self, path: str) -> AbstractContextManager[Content]: ...
-
-
-def exactly(content: Content) -> Iterator[bytes]:
-    """Yield as many bytes as were announced, although a task may still write to the file."""
-    left = content.size
-    for piece in content.pieces:
-        yield piece[:left]
-        left -= len(piece[:left])
-        if not left:
-            return

@@ -1,9 +1,10 @@
-"""The log of a job or a task for the page: lines in batches, each line with a bounded length. Called by ``app``."""
+"""The log of a job or a task: for the page in batches of bounded lines, or as a file. Called by ``app``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import structs
 
@@ -51,6 +52,29 @@ def log_pieces(client: Client, words: LogWords) -> Iterator[dict[str, object] | 
         yield {"end": str(error)}
     else:
         yield {"end": ""}
+
+
+def log_file(client: Client, job: str, task: str | None) -> Iterator[bytes]:
+    """Return the whole log as it is now, piece by piece; of several tasks, each line begins with its task.
+
+    ``task``: only this task or component. Raises GrassError if it cannot be read; where it breaks off later, its last
+    line says so.
+    """
+    name = client.job(job, specification=False).id
+    alone = len(client.tasks(name, task, first=2) if task is None or "." not in task else [task]) == 1
+    lines = client.logs(name, task, joined=True)
+    first = next(lines, None)  # an error is now an answer, and not the end of a file
+    return _as_file(chain([] if first is None else [first], lines), alone)
+
+
+def _as_file(lines: Iterator[LogLine], alone: bool) -> Iterator[bytes]:
+    try:
+        for line in (each for whole in lines for each in _with_gap(whole)):
+            text, end = line.text, "\n" if line.newline or not alone else ""
+            named = text if alone else f"{line.task} " + text.replace("\n", f"\n{line.task} ")
+            yield (named + end).encode("utf-8", "surrogateescape")
+    except GrassError as error:
+        yield f"\n[the log breaks off here: {error}; download it again]\n".encode()
 
 
 def _with_gap(line: LogLine) -> list[LogLine]:
