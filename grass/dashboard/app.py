@@ -25,6 +25,7 @@ from grass.api.client import Client
 from grass.api.comparison import MOST_SIDES, grouped
 from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
+from grass.dashboard.connection import Connection
 from grass.dashboard.files import Files
 from grass.dashboard.logs import LogWords, log_file, log_pieces
 from grass.dashboard.merged_feed import Message
@@ -108,9 +109,9 @@ class Pages:
     ) -> None:
         self._access = access
         self._steady = steady
-        self._client = connect()
+        self._connection = Connection(connect)
         self._files = None if shared else files
-        self._web_pages = WebPages(self._client)
+        self._web_pages = WebPages(self._connection.client)
         own = {**ACTIONS, "page-open": self._open_page, **(starting(job_files) if job_files else {})}
         self._actions = {} if shared else own
         self._shared = shared
@@ -120,7 +121,11 @@ class Pages:
         """End all streams, and close the connections to the cluster."""
         self.mirrors.close()
         self._web_pages.close()
-        self._client.close()
+        self._connection.close()
+
+    @property
+    def _client(self) -> Client:
+        return self._connection.client()
 
     def check(self) -> None:
         """Refuse a request before anything reads it."""

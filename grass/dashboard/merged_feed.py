@@ -32,6 +32,7 @@ class MergedFeed:
     """Things by kind and name, as they are now."""
 
     def __init__(self) -> None:
+        self._complete = True
         self._clear(snapshot=False)
 
     def __bool__(self) -> bool:
@@ -61,6 +62,9 @@ class MergedFeed:
         self._events.extend(piece.events)
         single = {"time": piece.time, "counts": piece.counts, "store": piece.store}
         self._single.update((name, value) for name, value in single.items() if value is not UNSET)
+        if piece.complete != self._complete:  # a snapshot of many jobs comes in several pieces
+            self._complete = self._single["complete"] = piece.complete
+            self._fresh = True
         self._fresh |= piece != ChangePiece(cursor=piece.cursor, time=piece.time, complete=piece.complete)
         self._drop_old_jobs()
 
@@ -88,6 +92,7 @@ class MergedFeed:
         feed = MergedFeed()
         feed.forget()
         feed._things = {kind: dict(things) for kind, things in self._things.items()}
+        feed._complete = self._complete
         feed._events.extend(self._events)
         feed._single = {**self._single, "time": now} if "time" in self._single else dict(self._single)
         return feed

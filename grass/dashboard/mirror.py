@@ -14,8 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from grass.api.client import Client
+from grass.dashboard.connection import Connection
 from grass.dashboard.merged_feed import MergedFeed, Message
-from grass.errors import GrassError, NotFoundError
+from grass.errors import GrassError, NotAllowedError, NotFoundError
 from grass.system import clock
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Mirror:
     ``job``: mirror this job and its tasks instead of the cluster.
     """
 
-    def __init__(self, client: Client, job: str | None = None) -> None:
-        self._client = client
+    def __init__(self, connection: Connection, job: str | None = None) -> None:
+        self._connection = connection
         self._job = job
         self._changed = threading.Condition()
         self._state = MergedFeed()
@@ -58,6 +59,8 @@ class Mirror:
         self._closed = threading.Event()
         self._up, self._message = False, "connecting"
         self._heard = clock.steady()
+        self._anew: float | None = None
+        """When the cluster was found to be another one of the same name."""
         self._told: tuple[float, float] | None = None
         """The time of the newest piece, and the steady clock when it came."""
         self._say("link", self._link(False, self._message))
@@ -109,7 +112,7 @@ class Mirror:
         self._merge(partial(MergedFeed.say, name=name, what=what))
 
     def _link(self, up: bool, message: str) -> Message:
-        return {"up": up, "message": message, "since": self._now()}
+        return {"up": up, "message": message, "since": self._now(), "anew": self._anew}
 
     def _now(self) -> float:
         """Return the master's time, as pages show it; before the first piece, that of this machine."""
@@ -119,7 +122,7 @@ class Mirror:
         return time + clock.steady() - at
 
     def _follow(self) -> None:
-        with self._client:
+        with closing(self._connection):
             while not self._closed.is_set():
                 try:
                     self._read()
@@ -128,6 +131,8 @@ class Mirror:
                     gone = partial(MergedFeed.say, name="link", what=self._link(True, str(error)))
                     self._merge(MergedFeed.forget, gone)
                     return
+                except NotAllowedError as error:
+                    self._lost(f"{error}; log in again (`grass login`), and this page goes on", refused=True)
                 except GrassError as error:
                     self._lost(str(error))
                 except Exception as error:
@@ -137,19 +142,22 @@ class Mirror:
                         log.exception("dashboard: internal error; the page reads the state of the cluster again")
                 self._closed.wait(RETRY)
 
-    def _lost(self, message: str) -> bool:
+    def _lost(self, message: str, *, refused: bool = False) -> bool:
         """Tell the tabs why nothing comes. Return whether that is new."""
         if not self._up and self._message == message:
             return False
         self._up, self._message = False, message
-        self._say("link", self._link(False, message))
+        self._say("link", {**self._link(False, message), "refused": refused})
         return True
 
     def _read(self) -> None:
         """Return once the mirror is closed."""
+        client = self._connection.client()
+        if self._connection.recreated():
+            self._told, self._anew = None, clock.wall()
         if self._job is None:
-            self._say("me", _who(self._client.status()))
-        with closing(self._client.changes(self._job)) as pieces:
+            self._say("me", _who(client.status()))
+        with closing(client.changes(self._job)) as pieces:
             for piece in pieces:
                 if self._closed.is_set():
                     return
@@ -172,7 +180,7 @@ class Mirrors:
     def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
-        self._cluster = Mirror(connect())
+        self._cluster = Mirror(Connection(connect))
         self._jobs: dict[str, Mirror] = {}
         self._closed = False
         self._closing: list[Mirror] = []
@@ -209,5 +217,5 @@ class Mirrors:
         if job is None or self._closed:
             return self._cluster
         if job not in self._jobs:
-            self._jobs[job] = Mirror(self._connect(), job)
+            self._jobs[job] = Mirror(Connection(self._connect), job)
         return self._jobs[job]

@@ -26,12 +26,14 @@ from grass.dashboard.curves import (
     own_extent,
     task_charts,
 )
+from grass.dashboard.glance import glance
 from grass.dashboard.run_curves import run_curves
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.wire.codec import builtins
 from grass.wire.job_views import JobView
+from grass.wire.stacks import grouped
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 from grass.wire.usage_views import JobMetricsView
 
@@ -47,8 +49,12 @@ _OF_JOB = 500
 """Events on the page of a job, the newest."""
 _FOUND = 40
 """Jobs that a search finds."""
+_OLDER = 500
+"""Jobs of one question for older ones."""
 _TASKS = 20
 """Tasks in the table of a job's usage: those with most CPU time."""
+_PROCESSES = 50
+"""Processes of a task whose stacks are shown."""
 MOST_COMPARED = 20
 """Jobs on one page."""
 
@@ -150,6 +156,15 @@ def _pages(client: Client, words: Words) -> Any:
     return [name for name, part in _specification(client, words).components.items() if part.web]
 
 
+def _stacks(client: Client, words: Words) -> Any:
+    """Return the processes of a running task, without shells that only wait for others."""
+    found = client.stacks(words["job"], [words["task"]])
+    groups = grouped(found.tasks, all_threads=True)
+    processes = [member.process for group in groups for member in group.members][:_PROCESSES]
+    problems = [each.problem for each in found.tasks if each.problem]
+    return {"processes": processes, "notes": [*found.notes, *problems]}
+
+
 def _earlier(client: Client, words: Words) -> Any:
     """Return the earlier runs whose output belongs to a rerun of failed tasks."""
     return earlier_runs(client.job(words["job"]), client.job)
@@ -188,6 +203,17 @@ def _search(client: Client, words: Words) -> Any:
     return sorted(found.values(), key=lambda job: job.submitted)[-_FOUND:]
 
 
+def _jobs(client: Client, words: Words) -> Any:
+    """Return jobs, the newest that are older than ``before``; ``tag``, ``user``, ``name``, ``state`` select."""
+    limit = words.get("limit", "200")
+    if not (limit.isascii() and limit.isdecimal() and 0 < int(limit) <= _OLDER):
+        raise InputError(f"query parameter limit: must be a number from 1 to {_OLDER}, got {limit!r}")
+    tag, user, name, before = (words.get(each) or None for each in ("tag", "user", "name", "before"))
+    states = [each for each in words.get("state", "").split(",") if each]
+    tags = [tag] if tag else []
+    return client.jobs(all=True, limit=int(limit), before=before, state=states, user=user, name=name, tag=tags)
+
+
 def _comparison(client: Client, words: Words) -> Any:
     """Return jobs or tasks (joined by commas) side by side, their jobs, and CPU and memory of one task of each."""
     found = client.compare(*words["of"].split(","))
@@ -213,15 +239,18 @@ QUESTIONS: dict[str, Question] = {
     "file": Question(lambda client, words: client.job_file(words["job"])),
     "events": Question(_events_of_job, shared=True),
     "event-log": Question(_events, shared=True),
+    "jobs": Question(_jobs, shared=True),
     "search": Question(_search, shared=True),
     "comparison": Question(_comparison),
     "operations": Question(lambda client, words: client.operations(words["job"]), shared=True),
     "shares": Question(lambda client, _: client.shares(), shared=True),
     "capacity": Question(_capacity, shared=True),
     "node-usage": Question(_node_usage, shared=True),
+    "stacks": Question(_stacks),
     "results": Question(_results),
     "curves": Question(_run_curves),
     "array": Question(_array),
+    "glance": Question(lambda client, words: glance(client, words["job"])),
     "earlier-runs": Question(_earlier),
     "job-usage": Question(_job_usage, shared=True),
     "task-usage": Question(_task_usage, shared=True),

@@ -6,6 +6,7 @@ Each stays open until its task ends, or until the dashboard ends.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ class _Open:
 class WebPages:
     """The open pages. Safe for several threads."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self._open: dict[tuple[str, str], _Open] = {}
         self._lock = threading.Lock()
@@ -49,7 +50,7 @@ class WebPages:
         while len(self._open) >= _MOST:
             self._open.pop(next(iter(self._open))).forwarding.close()
         try:
-            forwarding = self._client.forward(job, component)
+            forwarding = self._client().forward(job, component)
         except OSError as error:
             raise InputError(f"no port of this machine can be opened: {error.strerror or error}") from error
         thread = threading.Thread(target=_serve, args=(forwarding,), name="web-page", daemon=True)

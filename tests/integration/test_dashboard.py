@@ -39,6 +39,7 @@ from grass.system.clock import steady
 from tests.support.browser import chromium, opened, run_script, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.nvml import StubDriver
+from tests.support.rsa_keys import public_jwk
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
@@ -423,7 +424,7 @@ REDRAWN = """import(document.querySelector('script[type=module]').src.replace('a
 
 
 SCROLLED_UP = """new Promise((done) => {
-  [...document.querySelectorAll('.filters button')].find((each) => each.textContent === 'Times').onclick();
+  [...document.querySelectorAll('.filters button')].find((each) => each.textContent.startsWith('Times')).onclick();
   let frames = 0;
   const count = () => {
     frames += 1;
@@ -572,6 +573,141 @@ def test_the_page_says_what_the_state_says(browser: Any, link: str, client: Clie
             to(page, "/nodes/local")
             page.wait_for_selector("dt:text-is('licences') + dd:text-is('2 of 3 free')")
             context.unroute_all(behavior="ignoreErrors")
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+def fleet(pieces: list[Any], count: int) -> str:
+    """Return a feed with so many nodes: each sixtieth is silent, and one is lost."""
+    for piece in pieces:
+        if nodes := piece.get("nodes"):
+            made = [{**nodes[0], "name": f"n{number}", "tasks": number} for number in range(1, count + 1)]
+            made[100]["state"] = "LOST"
+            for each in made[7::60]:
+                each["state"] = "SILENT"
+            piece["nodes"] = made[::-1]
+    return "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+
+
+def test_an_overview_of_300_nodes_is_bounded_and_leads_to_each_of_them(browser: Any, link: str) -> None:
+    feed = fleet(snapshot(link), 300)
+    with tabs(browser) as context:
+        context.route("**/feed", lambda route: route.fulfill(body=feed, content_type="text/event-stream"))
+        with tab(context, link) as page:
+            page.wait_for_selector(".heat a >> nth=299")
+            sections = page.locator("main section.panel").evaluate_all("all => all.map((each) => each.ariaLabel)")
+            assert sections[1:] == ["Queue", "Recent failures", "Running", "Nodes", "Capacity and use"]
+            names = page.locator(".heat a").evaluate_all("all => all.map((each) => each.ariaLabel.split(':')[0])")
+            assert names == [f"n{number}" for number in range(1, 301)]
+            assert page.locator(".alerts li").count() == 6
+            axe = Accessibility(page)
+            assert axe.faults("light") == [] and axe.faults("dark", runOnly=["color-contrast"]) == []
+            for width, most in ((390, 4500), (820, 3500), (1360, 2500)):
+                page.set_viewport_size({"width": width, "height": 900})
+                until(page, "document.documentElement.scrollWidth <= innerWidth")
+                assert page.evaluate("document.documentElement.scrollHeight") < most
+            page.select_option("[aria-label='What the colour of a node means']", "allocated")
+            page.wait_for_selector(".heat[aria-label='Nodes by cores allocated']")
+            page.click("section[aria-label=Nodes] a:has-text('5 silent')")
+            page.wait_for_selector("td a:text-is('n248')")
+            assert page.locator("tbody tr").count() == 5
+            page.fill("input[aria-label='Filter nodes']", "state:attention")
+            page.wait_for_selector("td a:text-is('n101')")
+            page.fill("input[aria-label='Filter nodes']", "")
+            page.click("button:text-is('Show all 300 nodes')")
+            page.wait_for_selector("td a:text-is('n300')")
+            page.keyboard.press("g")
+            page.keyboard.press("o")
+            page.click(".heat a[aria-label^='n10:']")
+            until(page, "location.hash === '#/nodes/n10'")
+            context.unroute_all(behavior="ignoreErrors")
+
+
+def rows(page: Any) -> list[str]:
+    return list(page.locator("table.jobs tbody tr td.main a").all_inner_texts())
+
+
+def test_jobs_are_found_by_tag_sorted_by_any_column_and_a_row_leads_to_its_job(page: Any, client: Client) -> None:
+    for number, tag in (("10", "t7"), ("2", "t7"), ("1", "b2")):
+        client.wait(client.start({**job(f"tagged-{number}", "true"), "tags": {"exp": tag}}).id, timeout=30)
+    failed = client.wait(client.start({**job("tagged-3", "exit 3"), "tags": {"exp": "t7"}}).id, timeout=30).id
+    to(page, "/jobs?q=tagged-")
+    page.wait_for_selector("tr:has-text('tagged-3')")
+    assert rows(page) == ["tagged-3", "tagged-1", "tagged-2", "tagged-10"]
+    page.click("th button:text-is('Job')")
+    until(page, "document.querySelector('th[aria-sort=ascending]')?.textContent.startsWith('Job')")
+    assert rows(page) == ["tagged-1", "tagged-2", "tagged-3", "tagged-10"]
+    page.fill("input[aria-label='Filter jobs']", "tag:exp=t7 state:fail")
+    until(page, "document.querySelectorAll('table.jobs tbody tr').length === 1")
+    page.click("summary:has-text('Columns')")
+    page.uncheck(".choice label:has-text('Reason') input")
+    page.check(".choice label:has-text('Restarts') input")
+    page.evaluate(REDRAWN)
+    assert page.is_visible(".choice label:has-text('Restarts')")
+    page.reload()
+    page.wait_for_selector("th:has-text('Restarts')")
+    assert page.locator("th:has-text('Reason')").count() == 0
+    assert page.input_value("input[aria-label='Filter jobs']") == "tag:exp=t7 state:fail"
+    page.click("td.tags a:text-is('exp=t7')")
+    until(page, "document.querySelectorAll('table.jobs tbody tr').length === 3")
+    page.evaluate("localStorage.clear()")
+    page.click("tr:has-text('tagged-3') .progress")
+    until(page, f"location.hash === '#/jobs/{failed}'")
+
+
+def test_counts_of_jobs_are_true_while_the_page_loads_and_older_jobs_are_looked_for(
+    browser: Any, link: str, client: Client
+) -> None:
+    old = client.wait(client.start({**job("of-old", "true"), "tags": {"age": "old"}}).id, timeout=30).id
+    pieces = snapshot(link)
+    for piece in pieces:
+        piece["jobs"] = [each for each in piece.get("jobs", ()) if each["id"] != old]
+        if "counts" in piece:
+            piece.update(complete=False, counts={"QUEUED": 20_000, "SUCCEEDED": 3000})
+    feeds = ["".join(f"data: {json.dumps(each)}\n\n" for each in pieces)]
+    with tabs(browser) as context:
+        context.route("**/feed", lambda route: route.fulfill(body=feeds[-1], content_type="text/event-stream"))
+        with tab(context, link) as page:
+            page.wait_for_selector("#top nav .badge:text-is('20,000')")
+            to(page, "/jobs?q=tag:age=old")
+            page.wait_for_selector("button:has-text('Waiting'):has-text('20,000')")
+            page.wait_for_selector("section[aria-label=Jobs] [role=status]:has-text('loading 22,')")
+            assert page.locator("button:has-text('older jobs')").count() == 0
+            feeds.append(feeds[0].replace('"complete": false', '"complete": true'))
+            page.reload()
+            page.wait_for_selector("[role=status]:has-text('older ones are not here')")
+            page.click("button:text-is('Look among older jobs')")
+            page.wait_for_selector(f"td.main a[href='#/jobs/{old}']")
+            context.unroute_all(behavior="ignoreErrors")
+
+
+def test_the_first_tab_of_a_job_says_what_it_does_and_what_it_last_said(page: Any, client: Client) -> None:
+    command = "echo 'GRASS_METRIC loss=0.25 step=1'; echo starting; echo diverged >&2; sleep 600"
+    job_id = client.start({**job("glanced", command), "tags": {"exp": "a7"}}).id
+    wait_until(lambda: client.job_metrics(job_id).curves, what="a figure")
+    to(page, f"/jobs/{job_id}")
+    page.wait_for_selector(f"section[aria-label='At a glance'] .source:text-is(\"{command}\")")
+    page.wait_for_selector("section[aria-label='At a glance'] a.chip:text-is('exp=a7')")
+    page.wait_for_selector("section[aria-label='Last figures'] tr:has-text('main.0'):has-text('0.25')")
+    lines = page.locator("section[aria-label='Last lines'] .text")
+    assert sorted(lines.all_inner_texts()) == ["diverged", "starting"]
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+    many = client.start(job("glanced-many", "echo $GRASS_INDEX; exit $((GRASS_INDEX == 51))", replicas=52,
+                            resources={"cpu": 0.05}, restart={"policy": "never"})).id  # fmt: skip
+    client.wait(many, timeout=60)
+    to(page, f"/jobs/{many}")
+    page.wait_for_selector("section[aria-label='Last lines']:has-text('of main.51') .text:text-is('51')")
+
+
+def test_the_stacks_of_a_running_task_are_on_its_page_on_demand(page: Any, client: Client) -> None:
+    program = "import time\ndef waits():\n    print('here', flush=True)\n    time.sleep(600)\nwaits()"
+    job_id = client.start(job("stacked", shlex.join([sys.executable, "-c", program]))).id
+    to(page, f"/jobs/{job_id}/logs")
+    page.wait_for_selector(".log .text:text-is('here')")
+    to(page, f"/jobs/{job_id}/tasks/main.0")
+    page.click("button:text-is('Stacks')")
+    page.wait_for_selector("section[aria-label=Stacks] .source:has-text('waits (<string>:4)')")
     client.stop(job_id)
     client.wait(job_id, timeout=30)
 
@@ -871,6 +1007,77 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
     assert answer(link, f"/file?path=jobs/{job_id}/large.bin")[0] == 401
 
 
+OUTPUTS = """
+import os, pathlib
+out = pathlib.Path(os.environ["GRASS_OUTPUT"])
+(out / "step 10").mkdir()
+(out / "step 10" / "m.csv").write_text('step,note\\n1,"<b>a</b>, b"\\n')
+(out / "run.html").write_text("<script>window.top.taken=1</script>")
+(out / "run.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>window.top.taken=1</script></svg>')
+dot = "89504e470d0a1a0a0000000d4948445200000001000000010806000000" \
+    "1f15c4890000000d49444154789c6360f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
+(out / "dot.bin").write_bytes(bytes.fromhex(dot))
+print("line 1")
+print("line 2", end="")
+"""
+
+
+def test_outputs_are_shown_and_nothing_of_them_runs_and_the_whole_log_is_downloaded(
+    page: Any, link: str, client: Client, tmp_path: Path
+) -> None:
+    script = tmp_path / "outputs.py"
+    script.write_text(OUTPUTS)
+    job_id = client.wait(client.start(job("outputs", f"{sys.executable} {script}")).id, timeout=60).id
+    to(page, "/jobs/outputs/files")  # by the name of the job
+    until(page, f"location.hash === '#/jobs/{job_id}/files'")
+    page.click("td a:text-is('step 10/')")
+    until(page, f"location.hash === '#/jobs/{job_id}/files/jobs/{job_id}/step%2010'")
+    page.click("td a:text-is('m.csv')")
+    page.wait_for_selector("section[aria-label='File m.csv'] td:text-is('<b>a</b>, b')")
+    for name in ("run.html", "run.svg"):
+        to(page, f"/jobs/{job_id}/file/jobs/{job_id}/{name}")
+        page.wait_for_selector(".source:has-text('<script>window.top.taken=1</script>')")
+    to(page, f"/jobs/{job_id}/file/jobs/{job_id}/dot.bin")
+    until(page, "document.querySelector('.picture img')?.naturalWidth === 1")
+    assert page.evaluate("window.taken") is None
+    cookie = cookie_of(link)
+    for address, disposition in (
+        (f"jobs/{job_id}/run.svg", "attachment"),
+        (f"jobs/{job_id}/dot.bin&picture=1", "inline"),
+    ):
+        with closing(http.client.HTTPConnection(urlsplit(link).netloc, timeout=10)) as connection:
+            connection.request("GET", f"/file?path={address}", headers={"Cookie": cookie})
+            headers = connection.getresponse().headers
+        assert headers["Content-Disposition"].startswith(disposition) and headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert answer(link, f"/file?path=jobs/{job_id}/run.svg&picture=1", Cookie=cookie)[0] == 400
+    assert answer(link, f"/preview?path=jobs/{job_id}/../../cluster.json", Cookie=cookie)[0] in (400, 404)
+    to(page, f"/jobs/{job_id}/logs")
+    with page.expect_download() as log:
+        page.click(".filters a:text-is('Download')")
+    assert Path(log.value.path()).read_bytes() == b"line 1\nline 2"
+    assert log.value.suggested_filename == f"{job_id}.log"
+    assert answer(link, "/log-file?job=nothing", Cookie=cookie)[0] == 404
+
+
+def test_a_cluster_that_was_made_anew_under_its_name_is_named_and_shown(
+    browser: Any, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    source, folder = Path(cluster.config.home) / "client", tmp_path / "clusters" / "local" / "client"
+    shutil.copytree(source, folder)
+    for name in ("user.pem", "session.json"):
+        (folder / name).unlink(missing_ok=True)
+    keyring.create_user_key(folder)  # the master knows no such key
+    (folder / "master.pub.json").write_text(json.dumps({**public_jwk("cluster-1"), "kid": "former"}))
+    with served(lambda: Client("local", home=tmp_path)) as link, opened(browser, link, ("50", "403")) as page:
+        page.wait_for_selector("#link:has-text('this page tries again')")
+        for name in ("user.pem", "master.pub.json"):
+            shutil.copyfile(source / name, tmp_path / name)
+            os.replace(tmp_path / name, folder / name)
+        page.wait_for_selector(".tile")
+        page.wait_for_selector("#link:has-text('was made anew under this name')")
+
+
 def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_a_question(
     context: Any, link: str, client: Client
 ) -> None:
@@ -1104,7 +1311,13 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
             assert page.locator("nav.tabs a:has-text('Logs')").count() == 0
             assert page.locator(".actions button").count() == 0
         given = {"Cookie": cookie_of(link)}
-        assert answer(link, f"/logs?job={job_id}", **given)[0] == 403
+        for address in (
+            f"/logs?job={job_id}",
+            f"/log-file?job={job_id}",
+            "/preview?path=x",
+            f"/ask/glance?job={job_id}",
+        ):
+            assert answer(link, address, **given)[0] in (403, 404), address
         assert answer(link, "/files?path=jobs", **given)[0] == answer(link, "/file?path=x", **given)[0] == 403
         post = {**given, "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
         assert answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)[0] == 403

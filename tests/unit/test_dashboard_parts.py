@@ -20,6 +20,7 @@ from grass.api.client_views import LogLine
 from grass.dashboard.access import PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.app import asset, edition
+from grass.dashboard.connection import Connection
 from grass.dashboard.logs import LONGEST, LogWords, shown
 from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed, Message
 from grass.dashboard.mirror import Mirror, Mirrors
@@ -109,9 +110,23 @@ def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
     feed.say("link", {"up": True})
     feed.add(piece(snapshot=True, complete=False, jobs=[job("new")]))
     feed.add(piece(nodes=[node("n")]))
-    known = {"jobs": [job("new")], "nodes": [node("n")], "link": {"up": True}}
+    known = {"jobs": [job("new")], "nodes": [node("n")], "link": {"up": True}, "complete": True}
     assert feed.opened(7.0).drain() == {"snapshot": True, "time": 7.0, **known}
     assert feed.drain()["snapshot"] is True
+
+
+def test_a_reader_knows_whether_more_of_a_snapshot_comes() -> None:
+    state = MergedFeed()
+    state.add(piece(snapshot=True, complete=False, jobs=[job("a")]))
+    reader = state.opened(1.0)
+    assert reader.drain()["complete"] is False
+    for feed in (state, reader):
+        feed.add(piece(complete=False, jobs=[job("b")]))
+    assert "complete" not in reader.drain()
+    for feed in (state, reader):
+        feed.add(piece(time=2.0))
+    assert reader.drain() == {"time": 2.0, "complete": True}
+    assert state.opened(3.0).drain()["complete"] is True
 
 
 def test_a_pile_drops_the_jobs_that_ended_first() -> None:
@@ -180,10 +195,9 @@ class Defective:
     def __init__(self) -> None:
         self.reads = 0
 
-    def __enter__(self) -> Defective:
-        return self
+    folder = Path("/nowhere")
 
-    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None: ...
 
     def status(self) -> StatusView:
         return sample_views.status()
@@ -198,7 +212,7 @@ class Defective:
 
 
 def test_a_mirror_with_a_defect_says_so_and_reads_the_state_again(caplog: pytest.LogCaptureFixture) -> None:
-    mirror = Mirror(Defective())  # type: ignore[arg-type]
+    mirror = Mirror(Connection(Defective))  # type: ignore[arg-type]
     try:
         with mirror.open() as tab:
             links: list[str] = []
@@ -234,7 +248,7 @@ class HourAhead(Defective):
 
 
 def test_a_lost_connection_is_told_with_the_time_of_the_master() -> None:
-    mirror = Mirror(HourAhead())  # type: ignore[arg-type]
+    mirror = Mirror(Connection(HourAhead))  # type: ignore[arg-type]
     try:
         with mirror.open() as tab:
             link: Any = {}

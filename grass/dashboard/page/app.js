@@ -2,7 +2,7 @@
 
 import * as dialog from "./dialog.js";
 import { h, render } from "./dom.js";
-import { clock, duration } from "./format.js";
+import { clock, count, duration, instant } from "./format.js";
 import { startKeys } from "./keys.js";
 import { openSearch } from "./search.js";
 import { empty, panel } from "./parts.js";
@@ -13,7 +13,7 @@ import { cluster, ended, identified, me } from "./state.js";
 const ROUTES = [
   [/^\/?$/, () => import("./views/overview.js"), "overviewView", ""],
   [/^\/jobs$/, () => import("./views/jobs.js"), "jobsView", "jobs"],
-  [/^\/jobs\/([^/]+)(?:\/([a-z]*)(?:\/([^/]+))?)?$/, () => import("./views/job.js"), "jobView", "jobs"],
+  [/^\/jobs\/([^/]+)(?:\/([a-z]*)(?:\/(.+))?)?$/, () => import("./views/job.js"), "jobView", "jobs"],
   [/^\/compare\/(.+)$/, () => import("./views/compare.js"), "compareView", "jobs"],
   [/^\/nodes$/, () => import("./views/nodes.js"), "nodesView", "nodes"],
   [/^\/nodes\/([^/]+)$/, () => import("./views/node.js"), "nodeView", "nodes"],
@@ -24,6 +24,7 @@ const ROUTES = [
 const NAV = [["", "Overview"], ["jobs", "Jobs"], ["nodes", "Nodes"], ["schedules", "Schedules"], ["users", "Users"], ["events", "Events"]];
 
 const PATIENCE = 2; // seconds until the page says that it waits for the first state
+const ANEW = 600; // seconds for which the page says that the cluster is another one
 const QUIET = 15; // seconds without a word of a cluster that says at least the time every few seconds
 
 const main = document.getElementById("main");
@@ -111,12 +112,12 @@ function waiting() {
 }
 
 function drawTop() {
-  const active = [...cluster.jobs.values()].filter((job) => !ended(job)).length;
+  const active = Object.entries(cluster.counts).reduce((sum, [state, number]) => sum + (ended({ state }) ? 0 : number), 0); // also of jobs that are not here yet
   const badge = { jobs: active, nodes: cluster.nodes.size };
   render(document.getElementById("top"),
     h("a.brand", { href: "#/", "aria-label": `Grass, cluster ${me.cluster}` }, mark(), h("span", "Grass"), h("span.cluster", me.cluster)),
     h("nav", { "aria-label": "Pages" }, NAV.map(([name, text]) =>
-      h("a", { href: `#/${name}`, "aria-current": section === name ? "page" : null }, text, badge[name] ? h("span.badge", badge[name]) : null))),
+      h("a", { href: `#/${name}`, "aria-current": section === name ? "page" : null }, text, badge[name] ? h("span.badge", count(badge[name])) : null))),
     h("div.end",
       h("button.button", { type: "button", onclick: openSearch, "aria-label": "Search (key /)" }, "Search", h("kbd", "/")),
       themeButton(),
@@ -143,12 +144,13 @@ function drawLink() {
   } else if (!link.up) {
     const seen = link.since ? ` for ${duration(clock.now() - link.since)}` : "";
     const shown = cluster.known ? " and shows the last known state" : "";
-    lines.push(h("span", link.local ? "Not connected" : "The cluster does not answer", `${seen}: `, link.message, h("span.soft", `; this page tries again${shown}.`)));
+    lines.push(h("span", link.local ? "Not connected" : link.refused ? "The cluster refuses this page" : "The cluster does not answer", `${seen}: `, link.message, h("span.soft", `; this page tries again${shown}.`)));
   } else if (cluster.quiet > QUIET) {
     lines.push(h("span", `The cluster has said nothing for ${duration(cluster.quiet)}. `, h("span.soft", "This page shows the last known state.")));
   } else if (store) {
     lines.push(h("span", "The store refuses writes: ", store.message));
   }
+  if (link.up && link.anew && clock.now() - link.anew < ANEW) lines.push(h("span", { class: "soft" }, `The cluster was made anew under this name, found at ${instant(link.anew)}. Jobs and nodes of the former one are gone.`));
   render(document.getElementById("link"), lines);
   const failed = [...cluster.jobs.values()].filter((job) => job.state === "FAILED" && clock.now() - job.ended < 600).length;
   document.title = `${link.up ? "" : "⚠ "}${failed ? `(${failed} failed) ` : ""}${me.cluster || "Grass"} · Grass`;

@@ -99,7 +99,7 @@ function morph(old, wanted) {
     return;
   }
   if (isKept(old)) return;
-  for (const { name } of [...old.attributes]) if (!wanted.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name } of [...old.attributes]) if (!wanted.hasAttribute(name) && (name !== "open" || old.nodeName !== "DETAILS")) old.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
     if (old.getAttribute(name) === value) continue;
     if (name === "style") old.style.cssText = value; // the policy forbids to set the attribute

@@ -20,6 +20,8 @@ const collator = new Intl.Collator("en", { numeric: true });
 // The order of two cells.
 export const inOrder = (one, two) => (typeof one === "number" && typeof two === "number" ? one - two : collator.compare(String(one), String(two)));
 
+export const naturally = (one, two) => collator.compare(one, two); // n2 before n10
+
 export const short = (value) => String(Number(value.toPrecision(6)));
 
 // "lr 0.3, seed 1"

@@ -42,7 +42,18 @@ export function ago(time) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-export function instant(time) {
+// The name of this browser's time zone at a time, such as GMT+2: it changes with the season.
+const zones = new Map();
+export function zone(time = clock.now()) {
+  const date = new Date(time * 1000), offset = date.getTimezoneOffset();
+  if (!zones.has(offset)) zones.set(offset, new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName")?.value || "");
+  return zones.get(offset);
+}
+
+// A time with its zone. `moment`: without it, where the zone stands beside.
+export const instant = (time) => (time ? `${moment(time)} ${zone(time)}` : "–");
+
+export function moment(time) {
   if (!time) return "–";
   const date = new Date(time * 1000), today = new Date(clock.now() * 1000);
   const hour = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

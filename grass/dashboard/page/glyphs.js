@@ -1,6 +1,7 @@
 // A state is always a shape and a colour, so that it can be told without seeing colours.
 
 import { h } from "./dom.js";
+import { plural } from "./format.js";
 
 const SHAPES = {
   running: (paint) => [h("circle", { cx: 6, cy: 6, r: 4.6, fill: "none", stroke: paint, "stroke-width": 1.6 }), h("circle", { cx: 6, cy: 6, r: 2.2, fill: paint })],
@@ -15,16 +16,35 @@ const SHAPES = {
 export const TONES = {
   QUEUED: "pending", RUNNING: "running", STOPPING: "stopped", SUCCEEDED: "succeeded", FAILED: "failed", STOPPED: "stopped",
   PENDING: "pending", ASSIGNED: "pending", LOST: "lost", SUSPENDED: "pending", RESCALING: "running", HELD: "pending",
-  JOINING: "pending", READY: "succeeded", SILENT: "warn", DRAINING: "stopped", DRAINED: "stopped", QUARANTINED: "warn", LEFT: "stopped",
+  JOINING: "pending", READY: "succeeded", SILENT: "warn", DRAINING: "stopped", DRAINED: "stopped", QUARANTINED: "failed", LEFT: "stopped",
   ACTIVE: "running", PAUSED: "pending", DONE: "succeeded",
+  PARTIALLY_DONE: "warn", ROLLED_BACK: "failed", TIMED_OUT: "failed", CANCELLED: "stopped", REJECTED: "failed",
 };
 
 export const toneOf = (state) => TONES[state] || "pending";
+export const wordOf = (state) => state.toLowerCase().replaceAll("_", " ");
+
+// What a job looks like and is called, on every page. One that succeeded may have failed tasks.
+export function jobState(job) {
+  const failed = job.state === "SUCCEEDED" ? (job.counts.FAILED || 0) + (job.counts.LOST || 0) : 0;
+  return failed ? { tone: "warn", text: `succeeded, ${plural(failed, "task")} failed` } : { tone: toneOf(job.state), text: wordOf(job.state) };
+}
+
+// The same of a node. One that is ready may get no tasks, or have a device that is at fault.
+export function nodeState(node) {
+  if (node.state !== "READY") return { tone: toneOf(node.state), text: wordOf(node.state) };
+  if (node.cordoned) return { tone: "stopped", text: "cordoned" };
+  if (node.conditions?.length) return { tone: "warn", text: "ready, gets no tasks" };
+  if (Object.keys(node.quarantine || {}).length || (node.usage?.gpus || []).some((gpu) => gpu.error)) return { tone: "warn", text: "ready, a device is at fault" };
+  return { tone: "succeeded", text: "ready" };
+}
+
+export const mark = ({ tone, text }, shown = text) => h("span.state", shape(tone), shown);
 
 export function shape(tone) {
   return h("svg", { class: `glyph tone-${tone}`, viewBox: "0 0 12 12", "aria-hidden": "true" }, SHAPES[tone]("currentColor"));
 }
 
 export function stateMark(state, text) {
-  return h("span.state", shape(toneOf(state)), text ?? state.toLowerCase());
+  return h("span.state", shape(toneOf(state)), text ?? wordOf(state));
 }

@@ -13,6 +13,8 @@ const HELP = [
 let prefix = 0;
 
 export function startKeys() {
+  document.addEventListener("click", openRow);
+  document.addEventListener("auxclick", openRow);
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || dialog.isOpen()) return;
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur(); return; }
@@ -21,6 +23,14 @@ export function startKeys() {
     const action = { "/": openSearch, "?": help, n: startJob, j: () => step(1), k: () => step(-1), g: () => { prefix = Date.now(); }, t: () => document.querySelector("#top .plain")?.click() }[event.key];
     if (action) { event.preventDefault(); action(); }
   });
+}
+
+// A whole row leads where its first link leads, also in a new tab. Text in it can be selected.
+function openRow(event) {
+  const link = event.target.closest?.("tr[data-row]")?.querySelector("a[href]");
+  if (!link || event.button > 1 || event.target.closest("a, button, input, select, label, summary") || String(getSelection())) return;
+  if (event.button === 1 || event.ctrlKey || event.metaKey) window.open(link.href, "_blank", "noopener");
+  else if (!event.shiftKey && !event.altKey) link.click();
 }
 
 async function startJob() {

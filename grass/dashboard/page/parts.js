@@ -47,8 +47,8 @@ export function facts(pairs) {
 }
 
 // A table that a phone shows as cards, each cell with the title of its column, instead of moving it sideways.
-export function cards(table) {
-  const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+export function cards(table, titleAt) {
+  const titles = [...table.tHead.rows[0].cells].map((cell, at) => (titleAt ? titleAt(at) : cell.textContent));
   for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => { cell.dataset.label = titles[at]; });
   return h("div.scroll.cards", table);
 }

@@ -35,7 +35,7 @@ export class Feed {
 
   forget() {
     this.jobs = new Map(); this.tasks = new Map(); this.nodes = new Map(); this.schedules = new Map();
-    this.events = []; this.counts = {}; this.store = null; this.known = false;
+    this.events = []; this.counts = {}; this.store = null; this.known = false; this.complete = true;
   }
 
   follow() {
@@ -79,6 +79,7 @@ export class Feed {
     }
     if (piece.events) this.events = [...this.events, ...piece.events].slice(-MOST_EVENTS);
     if (piece.counts) this.counts = piece.counts;
+    if (piece.complete !== undefined) this.complete = piece.complete; // false: more of the first state is on its way
     if (piece.store !== undefined) this.store = piece.store;
     if (piece.link) this.link = piece.link;
     this.known ||= Boolean(piece.time);
@@ -134,6 +135,11 @@ export async function ask(name, words = {}) {
 // What is in a folder of the share.
 export async function listFiles(path) {
   return answerTo(`/files?${new URLSearchParams({ path })}`);
+}
+
+// The beginning of a file of the share.
+export async function previewFile(path) {
+  return answerTo(`/preview?${new URLSearchParams({ path })}`);
 }
 
 // How the output files of jobs differ.

@@ -2,16 +2,19 @@
 
 import { h } from "../dom.js";
 import { ago, amount, clock, duration, instant, percent, plural } from "../format.js";
-import { shape, stateMark, toneOf } from "../glyphs.js";
+import { jobState, mark, shape, stateMark } from "../glyphs.js";
 import { cards, empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Feed, ask, cluster, ended, me, settled } from "../state.js";
 import { eventList } from "./events.js";
-import { FileList } from "./files.js";
+import { FileList, addressOf } from "./files.js";
+import { FilePreview } from "./file_preview.js";
+import { Glance } from "./glance.js";
 import { Grid } from "./grid.js";
 import { jobActions, taskActions } from "./job_actions.js";
 import { LogPane } from "./logs.js";
 import { operationList } from "./operations.js";
+import { Stacks } from "./stacks.js";
 import { mayStart, startJob } from "./start_job.js";
 import { timeline } from "./timeline.js";
 import { JobUsage } from "./job_usage.js";
@@ -25,7 +28,7 @@ const ATTENTION = 25, OFFERED = 200;
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
   let array = null; // whether its tasks were made to differ: then their results come first
-  let log = null, usage = null, results = null, curves = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
+  let log = null, glance = null, usage = null, results = null, curves = null, files = null, stacks = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
   const gone = () => (feed.known || feed.link.up) && !feed.jobs.size; // deleted, or it never existed: there is nothing to ask
   const current = () => (gone() ? undefined : feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id));
   const view = {
@@ -36,7 +39,7 @@ export function jobView([id, section = "", task]) {
     draw() {
       const job = current();
       if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(gone() ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
-      return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, sections(), section === first() ? "" : section), body(job));
+      return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, sections(), section === first() ? "" : section === "file" ? "files" : section), body(job));
     },
   };
 
@@ -54,13 +57,13 @@ export function jobView([id, section = "", task]) {
     if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
     if (section === "timeline") return timeline(job, tasks, attempts);
     if (section === "usage" && usage) return usage.draw();
-    if (shown() === "results" && results) return [whyPanel(job), results.draw()];
+    if (shown() === "results" && results) return [whyPanel(job), results.draw(), glance?.draw(job, true)];
     if (section === "curves" && curves) return curves.draw();
-    if (section === "files" && files) return files.draw();
+    if (section === "files" || section === "file") return files ? files.draw() : empty("Loading.");
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
     if (section === "about") return [panel("About", {}, h("div.body", about(job))), file ? filePanel(job) : null, specification ? panel("Specification, with defaults", { key: "specification", end: h("a.button", { href: `/ask/specification?job=${encodeURIComponent(id)}`, download: `${id}.json` }, "Download") }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
-    return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), attention(job, tasks)];
+    return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), stacks?.draw(), attention(job, tasks), glance?.draw(job)];
   }
 
   function taskPanel(job, tasks) {
@@ -77,7 +80,7 @@ export function jobView([id, section = "", task]) {
   function chosenPanel(job) {
     const each = section === "tasks" ? feed.tasks.get(task) : null;
     if (!each) return null;
-    return panel(each.task, { key: "chosen", end: me.shared ? null : [h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/logs/${each.task}` }, "Its log"), h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/usage/${each.task}` }, "Its usage"), taskActions(job, each)] },
+    return panel(each.task, { key: "chosen", end: me.shared ? null : [h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/logs/${each.task}` }, "Its log"), h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/usage/${each.task}` }, "Its usage"), stacks && each.state === "RUNNING" && (me.role === "admin" || job.user === me.user) ? stacks.button() : null, taskActions(job, each)] },
       h("div.body.detail",
         facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], each.software?.machine ? ["Machine", each.software.machine] : null, ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
         facts([["Started", instant(each.started)], ["Ran", each.started ? duration((each.ended || clock.now()) - each.started) : "–"], ["Exit code", each.signal ? `signal ${each.signal}` : each.exit_code], ["Process", each.pid]]),
@@ -125,14 +128,24 @@ export function jobView([id, section = "", task]) {
   function enter() {
     if (gone()) return;
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
+    if (section === "tasks" && task && me.questions.includes("stacks") && me.role !== "viewer") stacks = new Stacks(id, task, () => feed.changed());
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
     if (shown() === "results" && !me.shared) results = new Results(id, () => feed.changed(), () => settled(current()));
     if (section === "curves" && !me.shared) curves = new RunCurves([id], () => feed.changed(), () => settled(current()));
-    if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
+    openKnown();
     poll.now();
   }
 
-  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; results?.close(); results = null; curves?.close(); curves = null; }
+  // What is only asked of a job that is there, and by its id, which an address with its name has not.
+  function openKnown() {
+    if (current()?.id !== id) return;
+    if (!glance && shown() === first() && !task && !me.shared) glance = new Glance(id, () => feed.changed(), () => settled(current()));
+    if (files || !me.files) return;
+    if (section === "file" && task) files = new FilePreview(id, task, () => feed.changed());
+    if (section === "files") files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
+  }
+
+  function leave() { files?.close(); files = null; log?.close(); log = null; glance?.close(); glance = null; stacks = null; usage?.close(); usage = null; results?.close(); results = null; curves?.close(); curves = null; }
 
   // What the feed does not have: asked for again, slowly, until the job has ended.
   const poll = new Poll(async () => {
@@ -161,6 +174,9 @@ export function jobView([id, section = "", task]) {
   let before = "";
   feed.listen(() => {
     if (gone()) leave();
+    const job = current();
+    if (job && job.id !== id) location.replace(`#/${["jobs", job.id, section, task].filter(Boolean).map(addressOf).join("/")}`); // the address had its name
+    else openKnown();
     if (state() !== before) { before = state(); poll.now(); }
     cluster.changed();
   });
@@ -174,7 +190,7 @@ function parts(job, tasks) {
 }
 
 function failed(reason) {
-  return reason?.details?.failure ? h("span.chip", reason.details.failure.replaceAll("-", " ")) : null;
+  return reason?.details?.failure ? [h("span.chip", reason.details.failure.replaceAll("-", " ")), " "] : null;
 }
 
 function describe(each) {
@@ -185,8 +201,8 @@ function describe(each) {
 function head(job, pages) {
   const ran = job.started ? duration((job.ended || clock.now()) - job.started) : null;
   return h("div.head",
-    h("div.title", h("h1", shape(toneOf(job.state)), h("span", job.name, " ", h("span.faint.mono", job.id.slice(-8)))),
-      h("div.line", stateMark(job.state), h("span", `of ${job.user}`), h("span", `submitted ${ago(job.submitted)}`),
+    h("div.title", h("h1", shape(jobState(job).tone), h("span", job.name, " ", h("span.faint.mono", job.id.slice(-8)))),
+      h("div.line", mark(jobState(job)), h("span", `of ${job.user}`), h("span", `submitted ${ago(job.submitted)}`),
         ran ? h("span", ended(job) ? `ran ${ran}` : `running for ${ran}`) : null, job.exit_code === null ? null : h("span", `exit code ${job.exit_code}`),
         job.restarts ? h("span", plural(job.restarts, "restart")) : null, job.schedule ? h("a", { href: "#/schedules" }, `schedule ${job.schedule}`) : null),
       job.reason ? h("p.note", failed(job.reason), job.reason.message) : null),

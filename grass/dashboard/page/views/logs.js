@@ -2,7 +2,7 @@
 
 import { rendered, stripped } from "../ansi.js";
 import { h, render } from "../dom.js";
-import { count, instant } from "../format.js";
+import { count, moment, zone } from "../format.js";
 
 const MOST = 5000;
 const AGAIN = 2000; // milliseconds until a log that broke off is read again
@@ -44,7 +44,8 @@ export class LogPane {
       h("select.field", { "aria-label": "How many lines", onchange: (event) => { options.tail = Number(event.target.value); this.read(); } },
         [200, 1000, 5000].map((lines) => h("option", { value: lines, selected: lines === options.tail }, `last ${count(lines)}`))),
       toggle("follow", "Follow", "Stay at the end as lines come"), toggle("colours", "Colours", "Show the colours that the task printed"),
-      toggle("wrap", "Wrap", "Break long lines"), toggle("times", "Times", "Show when each line was read"),
+      toggle("wrap", "Wrap", "Break long lines"), toggle("times", `Times (${zone()})`, "Show when each line was read"),
+      h("a.button", { href: `/log-file?${new URLSearchParams({ job: this.job, ...(options.component && { component: options.component }) })}`, download: "", title: "The whole log as a file" }, "Download"),
       this.lines.some(isFigure) ? toggle("figures", "Figures", "Show also the lines with which tasks report figures") : null);
   }
 
@@ -120,7 +121,7 @@ export class LogPane {
   row(line) {
     const shown = this.options.colours ? rendered(line.text) : [document.createTextNode(stripped(line.text))];
     return h("div", { class: line.stream === "stderr" ? "err" : "" },
-      this.options.times ? h("span.from", instant(line.time)) : null,
+      this.options.times ? h("span.from", moment(line.time)) : null,
       h("span.from", { title: `attempt ${line.attempt}, ${line.stream}` }, line.task),
       line.lost ? h("span.gap", `${count(line.lost)} bytes are missing here`) : null,
       h("span.text", shown, line.more ? h("span.gap", ` … ${count(line.more)} more characters; \`grass job logs\` has the whole line`) : null));

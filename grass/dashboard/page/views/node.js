@@ -4,7 +4,7 @@ import { Curves } from "../charts.js";
 import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import { ago, bytes, cores, count, duration, percent } from "../format.js";
-import { shape, stateMark, toneOf } from "../glyphs.js";
+import { mark, nodeState, shape } from "../glyphs.js";
 import { empty, facts, meter, panel } from "../parts.js";
 import { Poll } from "../poll.js";
 import { ask, cluster, me } from "../state.js";
@@ -72,7 +72,7 @@ function head(node) {
     offer("node-uncordon", "Uncordon", { title: `Uncordon ${node.name}?`, text: "It gets tasks again. This also ends a drain, and forgives the present errors of its devices.", body: () => ({ node: node.name }), line: () => `grass node uncordon ${node.name}`, verb: "Uncordon", danger: false });
   }
   return h("div.head",
-    h("div.title", h("h1", shape(toneOf(node.state)), node.name), h("div.line", stateMark(node.state), node.cordoned ? h("span.chip", "cordoned") : null, h("span", `heard ${ago(node.seen)}`), h("span", node.address)),
+    h("div.title", h("h1", shape(nodeState(node).tone), node.name), h("div.line", mark(nodeState(node)), node.cordoned && node.state !== "READY" ? h("span.chip", "cordoned") : null, h("span", `heard ${ago(node.seen)}`), h("span", node.address)),
       node.reason ? h("p.note", node.reason.message) : null),
     h("div.actions", actions));
 }
@@ -106,7 +106,7 @@ function devices(node) {
   return h("div.scroll", h("table", h("thead", h("tr", h("th", "GPU"), h("th", "Model"), h("th", "State"), h("th.num", "Busy"), h("th.num", "Memory"), h("th.num", "Temperature"), h("th.num", "ECC"), h("th", "Processes"))),
     h("tbody", node.gpus.map((gpu) => {
       const sample = samples.get(gpu.id) || {}, fault = node.quarantine?.[gpu.id] || sample.error;
-      return h("tr", h("td", gpu.id), h("td", gpu.name || "–"), h("td", fault ? h("span.state", shape("warn"), fault) : h("span.state", shape("succeeded"), "healthy")),
+      return h("tr", h("td", gpu.id), h("td", gpu.name || "–"), h("td", fault ? h("span.state", shape("failed"), fault) : h("span.state", shape("succeeded"), "healthy")),
         h("td.num", percent(sample.utilisation)), h("td.num", gpu.memory ? `${bytes(sample.memory_used)} / ${bytes(gpu.memory)}` : "–"), h("td.num", sample.temperature ? `${sample.temperature} °C` : "–"),
         h("td.num", sample.ecc ?? "–"), h("td", (sample.processes || []).map((each) => `${each.user}${each.ours ? "" : " (foreign)"}`).join(", ") || "–"));
     }))));

@@ -1,12 +1,14 @@
 // Nodes: as tiles (also on the overview), and as a table.
 
 import { h } from "../dom.js";
-import { ago, bytes, cores, percent } from "../format.js";
-import { shape, stateMark, toneOf } from "../glyphs.js";
+import { ago, bytes, cores, count, percent, plural } from "../format.js";
+import { mark, nodeState, shape } from "../glyphs.js";
 import { cards, empty, meter, nodeLink, panel } from "../parts.js";
 import { cluster } from "../state.js";
+import { byName } from "./heat.js";
 
 const GPUS_SHOWN = 8;
+const MOST = 60; // rows at first
 
 export function tile(node) {
   const { usage, resources, free } = node, allocated = (name) => (resources?.[name] ? 1 - free[name] / resources[name] : 0);
@@ -18,28 +20,41 @@ export function tile(node) {
     gpus.length > GPUS_SHOWN ? h("div.soft", `+${gpus.length - GPUS_SHOWN} more GPUs`) : null,
     usage.disk_total ? meter("disk", 1 - usage.disk_free / usage.disk_total, `${bytes(usage.disk_free)} free`, { limit: 0.95 }) : null,
   ] : null;
-  return h("a.tile", { class: `tone-${toneOf(node.state)}`, href: `#/nodes/${encodeURIComponent(node.name)}`, "data-key": node.name, "data-row": true },
-    h("div.name", shape(node.cordoned && node.state === "READY" ? "stopped" : toneOf(node.state)), h("span", node.name),
-      h("span.end", node.state === "READY" ? (node.cordoned ? "cordoned" : `${node.tasks} task${node.tasks === 1 ? "" : "s"}`) : node.state.toLowerCase())),
+  const { tone, text } = nodeState(node);
+  return h("a.tile", { class: `tone-${tone}`, href: `#/nodes/${encodeURIComponent(node.name)}`, "data-key": node.name, "data-row": true },
+    h("div.name", shape(tone), h("span", node.name), h("span.end", text === "ready" ? plural(node.tasks, "task") : text)),
     node.reason ? h("div.reason", node.reason.message) : null,
     away ? h("div.reason", `last heard ${ago(node.seen)}`) : null,
     meters);
 }
 
 function gpuMeter(gpu, node) {
-  if (gpu.error || node.quarantine?.[gpu.id]) return h("div.meter", h("span.label", `gpu ${gpu.id}`), h("span.state.tone-warn", shape("warn"), "fault"), h("span"));
+  if (gpu.error || node.quarantine?.[gpu.id]) return h("div.meter", h("span.label", `gpu ${gpu.id}`), h("span.state.tone-failed", shape("failed"), "fault"), h("span"));
   return meter(`gpu ${gpu.id}`, (gpu.utilisation || 0) / 100, `${percent(gpu.utilisation)} ${gpu.memory_used === null ? "" : bytes(gpu.memory_used)}`, { limit: 2 });
 }
 
-export function nodesView() {
-  let text = "";
+// Whether a node is meant: by words, and by its state, as the pages call it or as the cluster does.
+function filterOf(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (node) => {
+    const all = `${node.name} ${node.state} ${node.address} ${Object.entries(node.labels || {}).map((pair) => pair.join("=")).join(" ")}`.toLowerCase();
+    return words.every((word) => {
+      if (!word.startsWith("state:")) return all.includes(word);
+      const { tone, text: state } = nodeState(node), wanted = word.slice(6);
+      return wanted === "attention" ? tone !== "succeeded" : state.replaceAll(" ", "-") === wanted || node.state.toLowerCase() === wanted;
+    });
+  };
+}
+
+export function nodesView(_, query) {
+  let text = query.get("q") || "", all = false;
   const view = {
     draw() {
-      const nodes = [...cluster.nodes.values()].filter((node) => `${node.name} ${node.state} ${node.address} ${Object.entries(node.labels || {}).flat().join(" ")}`.toLowerCase().includes(text.toLowerCase()))
-        .sort((one, two) => one.name.localeCompare(two.name));
+      const nodes = byName([...cluster.nodes.values()].filter(filterOf(text)));
       return h("div.stack", h("h1", "Nodes"),
-        h("div.filters", h("input.field", { type: "search", "aria-label": "Filter nodes", placeholder: "Filter by name, state or label", value: text, oninput: (event) => { text = event.target.value; view.refresh(); } })),
-        panel("All nodes", { end: h("span.soft", `${nodes.length} of ${cluster.nodes.size}`) }, nodes.length ? table(nodes) : empty("No node matches.")));
+        h("div.filters", h("input.field", { type: "search", "aria-label": "Filter nodes", placeholder: "Words, or state:silent, state:attention", value: text, oninput: (event) => { text = event.target.value; view.refresh(); } })),
+        panel("All nodes", { end: h("span.soft", `${count(nodes.length)} of ${count(cluster.nodes.size)}`) }, nodes.length ? table(all ? nodes : nodes.slice(0, MOST)) : empty("No node matches."),
+          !all && nodes.length > MOST ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; view.refresh(); } }, `Show all ${plural(nodes.length, "node")}`)) : null));
     },
     refresh() { cluster.changed(); },
   };
@@ -51,7 +66,7 @@ function table(nodes) {
     h("thead", h("tr", h("th", "Node"), h("th", "State"), h("th.num", "Tasks"), h("th.num", "Cores free"), h("th.num", "Memory free"), h("th.num", "GPUs free"), h("th.num", "CPU"), h("th.num", "Load"), h("th", "Labels"), h("th.num", "Heard"))),
     h("tbody", nodes.map((node) => h("tr", { "data-row": true, "data-key": node.name },
       h("td.main", nodeLink(node.name), h("div.soft", node.address)),
-      h("td", stateMark(node.state), node.cordoned && node.state === "READY" ? h("span.chip", "cordoned") : null, node.reason ? h("div.soft", node.reason.message) : null),
+      h("td", mark(nodeState(node)), node.reason ? h("div.soft", node.reason.message) : null),
       h("td.num", node.tasks),
       h("td.num", node.free ? `${cores(node.free.cpu)} / ${cores(node.resources.cpu)}` : "–"),
       h("td.num", node.free ? `${bytes(node.free.memory)} / ${bytes(node.resources.memory)}` : "–"),

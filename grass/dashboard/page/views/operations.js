@@ -3,11 +3,9 @@
 import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import { ago } from "../format.js";
-import { shape } from "../glyphs.js";
+import { shape, toneOf, wordOf } from "../glyphs.js";
 import { cards, empty, panel } from "../parts.js";
 import { me } from "../state.js";
-
-const TONES = { DONE: "succeeded", PARTIALLY_DONE: "warn", ROLLED_BACK: "failed", TIMED_OUT: "failed", CANCELLED: "stopped", REJECTED: "failed" };
 
 export function operationList(job, operations) {
   const members = Object.entries(job.components).filter(([, part]) => part.generation);
@@ -23,7 +21,7 @@ function table(job, operations) {
   return cards(h("table", h("thead", h("tr", h("th", "Operation"), h("th", "State"), h("th", "What happens"), h("th", "By"), h("th.num", "Filed"), h("th", ""))),
     h("tbody", operations.map((each) => h("tr", { "data-key": each.id },
       h("td.main", `${each.kind} ${each.component || "the job"}`, each.to_size === null ? null : h("div.soft", `${each.from_size ?? "–"} → ${each.to_size}`)),
-      h("td", h("span.state", shape(each.outcome ? TONES[each.outcome] : "running"), (each.outcome || each.state).toLowerCase().replace("_", " "))),
+      h("td", h("span.state", shape(each.outcome ? toneOf(each.outcome) : "running"), wordOf(each.outcome || each.state))),
       h("td.wide", each.message || "–", each.reason ? h("div.soft", each.reason) : null), h("td", each.author), h("td.num", ago(each.filed)),
       h("td.acts", each.cancellable && mine && me.actions.includes("operation-cancel") ? h("button.button", { type: "button", onclick: () => confirm({ action: "operation-cancel", title: `Cancel ${each.kind} of ${job.name}?`, text: "It is undone if it is not complete.",
         body: () => ({ job: job.id, operation: each.id }), line: () => `grass job operations ${job.id} --cancel ${each.id}`, verb: "Cancel operation" }) }, "Cancel") : null))))));

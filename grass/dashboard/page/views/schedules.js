@@ -1,6 +1,7 @@
 // Schedules: batches and cron rules, with their next and last runs.
 
 import { h } from "../dom.js";
+import { naturally } from "../filter.js";
 import { ago, clock, duration, instant } from "../format.js";
 import { confirm } from "../dialog.js";
 import { stateMark } from "../glyphs.js";
@@ -10,7 +11,7 @@ import { cluster, me } from "../state.js";
 export function schedulesView() {
   return {
     draw() {
-      const found = [...cluster.schedules.values()].sort((one, two) => Number(two.state === "ACTIVE") - Number(one.state === "ACTIVE") || one.name.localeCompare(two.name));
+      const found = [...cluster.schedules.values()].sort((one, two) => Number(two.state === "ACTIVE") - Number(one.state === "ACTIVE") || naturally(one.name, two.name));
       return h("div.stack", h("h1", "Schedules"), panel("Schedules", {}, found.length ? table(found) : empty("No schedule; `grass schedule start FILE` makes one.")));
     },
   };
