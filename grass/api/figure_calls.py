@@ -9,6 +9,7 @@ from grass.api.requests import Requests, path_of, quoted
 
 if TYPE_CHECKING:
     from grass.api.results import Results
+    from grass.wire.result_views import MediaView
     from grass.wire.usage_views import ClusterUsageView, JobMetricsView, JobUsageView, NodeUsageView, TaskUsageView
     from grass.wire.user_views import FairSharesView
 
@@ -59,6 +60,16 @@ class FigureCalls(Requests):
         from grass.wire.usage_views import JOB_METRICS
 
         return self._get(path_of("jobs", job, "metrics"), JOB_METRICS)
+
+    def media(self, job: str, task: str | None = None) -> MediaView:
+        """Return texts, pictures and tables that tasks of a job reported with ``grass.report``, as ``media``: each has
+        ``task``, ``name``, ``step``, ``kind``, and ``text`` or ``file``. Raises NotFoundError.
+
+        ``task``: only those of this task. ``pull(each.file)`` fetches a file. ``troubles``: what could not be kept.
+        """
+        from grass.wire.result_views import MEDIA_VIEW
+
+        return self._get(path_of("jobs", job, "media"), MEDIA_VIEW, task=task)
 
     def _results(self, jobs: Sequence[str]) -> Results:
         from grass.api.results import Results

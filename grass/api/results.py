@@ -48,6 +48,7 @@ class Results(list[dict[str, Cell]]):
     how many were NaN or infinite, if there are any. ``further``: how many figures have no
     column, because tasks gave them more than ``MOST_FIGURES`` names. ``not_finite``: figure → how many values of all
     tasks were NaN or infinite; these count nowhere else. ``left_out``: parameters beyond those that are kept.
+    ``troubles``: job and task → what it reported that is not kept, and why → how often.
     """
 
     def __init__(self, views: Sequence[ResultsView]) -> None:
@@ -57,6 +58,9 @@ class Results(list[dict[str, Cell]]):
         names = Counter(name for view in views for row in view.rows for name in {**row.figures, **row.not_finite})
         self.not_finite: Counter[str] = Counter()
         self.left_out = sum(view.left_out for view in views)
+        self.troubles = {
+            (view.name, row.task): dict(row.troubles) for view in views for row in view.rows if row.troubles
+        }
         self.further = max(0, len(names) - MOST_FIGURES)
         if self.further:
             names = Counter(dict(names.most_common(MOST_FIGURES)))

@@ -30,7 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "job diff": ("job diff train-1a2b3c4d train",),
     "job compare": ("job compare sweep-1a2b3c4d sweep", "job compare sweep.main.3 sweep.main.7"),
     "job usage": ("job usage train --tasks 10",),
-    "job results": ("job results sweep --by loss", "job results sweep -o csv"),
+    "job results": ("job results sweep --by loss", "job results sweep -o csv", "job results sweep.main.3 --media"),
     "job scale": ("job scale train worker +2",),
     "job suspend": ("job suspend train --wait",),
     "job resume": ("job resume train",),

@@ -89,7 +89,7 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
         _show_file(invocation, name)
         return
     from grass.api.foreign_phase import foreign_phase
-    from grass.cli import attempt_text, job_spec, job_text
+    from grass.cli import attempt_text, job_media, job_spec, job_text
 
     most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()
@@ -106,11 +106,19 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     ]
     scaled = client.operations(view.id) if view.dialect == "TrainingJob" else []
     phase, now = foreign_phase(view, scaled), clock.wall()
-    data = {**builtins(view), "phase": phase, "tasks": shown, "attempts": attempts}
+    media = job_media.media_of(client, view.id)
+    data = {
+        **builtins(view),
+        "phase": phase,
+        "tasks": shown,
+        "attempts": attempts,
+        "media": job_media.newest(media.media) if media else [],
+    }
 
     def lines(width: int | None) -> list[str]:
         page = job_text.job_page(view, shown, count, now, width, phase=phase)
         page += attempt_text.earlier(attempts, width)
+        page += job_media.reported_lines(view.name, media, width) if media else []
         return page if view.specification is UNSET else page + job_spec.spec_lines(view.specification, width)
 
     invocation.output.show(Result(data, lines, [task.task for task in shown], items="tasks"))

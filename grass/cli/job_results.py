@@ -10,7 +10,8 @@ import click
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.output import Result, Rows
+from grass.cli.job_media import say_troubles, show_media
+from grass.cli.output import Output, Result, Rows
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.errors import InputError
@@ -29,28 +30,26 @@ _MOST_FIGURES = 8
 @click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All jobs with this tag, finished ones too.")
 @click.option("--by", metavar="COLUMN", help="Sort by a figure or another column; -COLUMN: the greatest first.")
 @click.option("--columns", metavar="NAMES", help="Columns, such as task,lr,loss,loss:min. [default: those that differ]")
+@click.option("--media", is_flag=True, help="The texts, pictures and tables that tasks reported, instead.")
 @pass_invocation
 def results(
-    invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], by: str | None, columns: str | None
+    invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], by: str | None, columns: str | None, media: bool
 ) -> None:
     """Show what came out of each task: parameters that differ, state, last figures, time, and why it failed.
 
     Of several jobs, the variables, commands and tags that differ are parameters, too. Beside its last value, each
-    figure has columns NAME:min and NAME:max. CSV and JSON have all columns.
+    figure has columns NAME:min and NAME:max. CSV and JSON have all columns. With --media, a JOB may be a task, such as
+    sweep.main.3.
     """
     if bool(names) == bool(tag):
         raise click.UsageError("name the jobs, or select them with --tag")
+    if media:
+        if by or columns:
+            raise click.UsageError("--media has no figures; use it without --by and --columns")
+        show_media(invocation, names, tag)
+        return
     found = invocation.client().results(*names, tag=tag)
-    for job in found.incomplete:
-        invocation.output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
-    for figure, count in found.not_finite.items():
-        invocation.output.note(not_finite(figure, count))
-    if found.left_out:
-        invocation.output.note(f"tasks said {found.left_out} more parameters than are kept; those are missing")
-    if found.further:
-        invocation.output.note(
-            f"{found.further} further figures have no column; those that most tasks reported have one"
-        )
+    _say_what_is_missing(invocation.output, found)
     known = found.columns()
     chosen = columns.split(",") if columns else _default(found)
     for name in [*chosen, *([by.removeprefix("-")] if by else [])]:
@@ -70,6 +69,18 @@ def results(
     several = _of_several(found)
     ids = [f"{row['id']}.{row['task']}" if several else str(row["task"]) for row in rows]
     invocation.output.show(Result(data, lines, ids, raw))
+
+
+def _say_what_is_missing(output: Output, found: Results) -> None:
+    say_troubles(output, [(job, task, notes) for (job, task), notes in found.troubles.items()])
+    for job in found.incomplete:
+        output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
+    for figure, count in found.not_finite.items():
+        output.note(not_finite(figure, count))
+    if found.left_out:
+        output.note(f"tasks said {found.left_out} more parameters than are kept; those are missing")
+    if found.further:
+        output.note(f"{found.further} further figures have no column; those that most tasks reported have one")
 
 
 def not_finite(figure: str, count: int) -> str:

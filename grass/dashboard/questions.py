@@ -34,6 +34,7 @@ from grass.model.job import Job
 from grass.wire.codec import builtins
 from grass.wire.job_views import JobView
 from grass.wire.stacks import grouped
+from grass.wire.result_views import MediumView
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 from grass.wire.usage_views import JobMetricsView
 
@@ -55,6 +56,8 @@ _TASKS = 20
 """Tasks in the table of a job's usage: those with most CPU time."""
 _PROCESSES = 50
 """Processes of a task whose stacks are shown."""
+_TOLD = 8
+"""Things that tasks reported and that are not kept."""
 MOST_COMPARED = 20
 """Jobs on one page."""
 
@@ -116,9 +119,33 @@ def _results(client: Client, words: Words) -> Any:
         "further": found.further,
         "not_finite": found.not_finite,
         "left_out": found.left_out,
+        "troubles": _told({task: notes for (_, task), notes in found.troubles.items()}),
         "columns": found.columns(),
         "rows": [[*row.values()] for row in found],
     }
+
+
+def _media(client: Client, words: Words) -> Any:
+    """Return what one task of a job reported besides figures, by name; without a task, the first that did."""
+    found = client.media(words["job"], words.get("task"))
+    task = words.get("task") or (found.tasks[0] if found.tasks else "")
+    names: dict[str, list[MediumView]] = {}
+    for each in found.media:
+        if each.task == task:
+            names.setdefault(each.name, []).append(each)
+    shown = [{"name": name, "seen": those[-1].number + 1, "shown": those} for name, those in names.items()]
+    troubles = {name: notes for name, notes in found.troubles.items() if name == task}
+    return {"task": task, "tasks": found.tasks, "names": shown, "troubles": _told(troubles)}
+
+
+def _told(troubles: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return what tasks reported that is not kept: the first ones, and how many more there are."""
+    told = [
+        f"{task}: not kept: {text}{f' ({count} times)' if count > 1 else ''}."
+        for task, notes in troubles.items()
+        for text, count in notes.items()
+    ]
+    return told if len(told) <= _TOLD else [*told[:_TOLD], f"{len(told) - _TOLD} more things were not kept."]
 
 
 def _run_curves(client: Client, words: Words) -> Any:
@@ -248,6 +275,7 @@ QUESTIONS: dict[str, Question] = {
     "node-usage": Question(_node_usage, shared=True),
     "stacks": Question(_stacks),
     "results": Question(_results),
+    "media": Question(_media),
     "curves": Question(_run_curves),
     "array": Question(_array),
     "glance": Question(lambda client, words: glance(client, words["job"])),

@@ -29,7 +29,10 @@ MOST_CURVES = 2_048
 MOST_FIGURES = 30_000
 """Figures of all tasks of one job that have a summary: six of each of 5,000 tasks."""
 MOST_NOTES = 50_000
-"""Parameters of all tasks of one job, and figures with values that are not finite: ten of each of 5,000 tasks."""
+"""Parameters, figures with values that are not finite, and troubles, of all tasks of one job: ten of each of 5,000."""
+MOST_TROUBLES = 8
+"""Different ones of a task. Further ones are counted as ``FURTHER_TROUBLES``."""
+FURTHER_TROUBLES = "other things"
 _MOST_RAW = 8 * 3 * (MOST_POINTS + 1)
 
 
@@ -64,6 +67,10 @@ class OwnIndex(msgspec.Struct):
     """Values of further parameters, and further values that are not finite."""
     not_finite: int = 0
     """Values that are no points of curves, because they are NaN or infinite."""
+    media: int = 0
+    """How many texts and files are kept (``own_media``)."""
+    texts: int = 0
+    """Characters of these texts."""
 
     def summarize(self, known: dict[str, Summary], name: str, step: float, value: float) -> bool:
         """Add a value to the summaries of a task. Return False if the job has too many figures."""
@@ -83,6 +90,16 @@ class OwnNotes(msgspec.Struct, omit_defaults=True):
     parameters: dict[str, str] = {}
     not_finite: dict[str, int] = {}
     """Name of a figure → how many of its values were NaN or infinite."""
+    troubles: dict[str, int] = {}
+    """What is not kept, and why → how often."""
+
+    def add_trouble(self, text: str, count: int) -> bool:
+        """Count what is not kept. Return whether this is a new note."""
+        known = self.troubles
+        text = text if text in known or len(known) < MOST_TROUBLES else FURTHER_TROUBLES
+        new = text not in known
+        known[text] = known.get(text, 0) + count
+        return new
 
 
 OWN_INDEX: Form[OwnIndex] = Form(OwnIndex)

@@ -37,6 +37,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it said of itself with ``grass.log_params``, without secrets."""
     not_finite: dict[str, int] = {}
     """Figure → how many of its values were NaN or infinite, which count nowhere else."""
+    troubles: dict[str, int] = {}
+    """What it reported that is not kept, and why → how often."""
 
 
 class ResultsView(msgspec.Struct, frozen=True):
@@ -54,4 +56,37 @@ class ResultsView(msgspec.Struct, frozen=True):
     """Parameters that its tasks said beyond those that are kept."""
 
 
+class MediumView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A text or a file that a task reported."""
+
+    task: str
+    name: str
+    number: int
+    """How many of this name its task had reported before."""
+    step: float
+    at: float
+    """Seconds since the epoch."""
+    kind: str
+    """``text``, ``picture``, ``table``, or ``file``, which is no kind that is shown."""
+    text: str = ""
+    file: str = ""
+    """Its path in the share, below the output folder of the run in which the task ran."""
+    size: int = 0
+    """Bytes of the file."""
+
+
+class MediaView(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts and files that tasks of a job reported: by task and name, oldest first."""
+
+    id: str
+    media: tuple[MediumView, ...]
+    tasks: tuple[str, ...]
+    """All tasks that reported some, also those that were not asked for."""
+    thinned: int
+    """How many more were reported and are left out here: of each name some, spread evenly, are kept."""
+    troubles: dict[str, dict[str, int]]
+    """Task → what it reported that is not kept, and why → how often."""
+
+
+MEDIA_VIEW: Form[MediaView] = Form(MediaView)
 RESULTS: Form[ResultsView] = Form(ResultsView)

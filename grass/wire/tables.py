@@ -41,7 +41,7 @@ MODULES = (
         "envelope",
         "profile",
     ),
-    *("usage_history", "own_curves", "api_figures", "backup", "queue_api", "task_notice", "notice"),
+    *("usage_history", "own_curves", "own_media", "api_figures", "backup", "queue_api", "task_notice", "notice"),
 )
 _HEAD = """# Messages and records
 

@@ -186,6 +186,34 @@ class OwnParameters(msgspec.Struct, frozen=True, array_like=True):
     """Values of further names, beyond those that an attempt may have."""
 
 
+class OwnMedia(msgspec.Struct, frozen=True, array_like=True):
+    """A text or a file that a task reported of itself."""
+
+    key: str
+    """Attempt key."""
+    name: str
+    step: float
+    at: float
+    """Seconds since the epoch, by the node's clock."""
+    kind: str = "text"
+    """``text``, ``picture``, ``table`` or ``file``."""
+    text: str = ""
+    file: str = ""
+    """Its path in the job's output."""
+    size: int = 0
+    """Bytes of the file."""
+
+
+class OwnTrouble(msgspec.Struct, frozen=True, array_like=True):
+    """Something that a task reported and that is not kept."""
+
+    key: str
+    """Attempt key."""
+    text: str
+    """What it was, and why it is not kept."""
+    count: int = 1
+
+
 class UsageSample(msgspec.Struct, frozen=True):
     """The field ``body`` of an entry of the stream ``node:<n>:usage``."""
 
@@ -197,6 +225,8 @@ class UsageSample(msgspec.Struct, frozen=True):
     """Since the previous sample; also the next two."""
     not_finite: tuple[OwnNotFinite, ...] = ()
     parameters: tuple[OwnParameters, ...] = ()
+    media: tuple[OwnMedia, ...] = ()
+    troubles: tuple[OwnTrouble, ...] = ()
 
 
 USAGE_SAMPLE: Form[UsageSample] = Form(UsageSample)

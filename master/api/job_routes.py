@@ -96,6 +96,14 @@ JOB_ROUTES: tuple[Route, ...] = (
         result_views.ResultsView,
     ),
     Route(
+        "jobs.media",
+        "GET /v1/jobs/{job}/media",
+        READ,
+        "List the texts, pictures and tables that tasks of a job reported, and what of it could not be kept",
+        result_views.MediaView,
+        query={"task": Parameter("string", "Only those of this task, such as worker.3")},
+    ),
+    Route(
         "jobs.attempts",
         "GET /v1/jobs/{job}/attempts",
         READ,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from grass.errors import NotFoundError
@@ -62,13 +62,13 @@ def job_results(call: Call, job: str) -> ResultsView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    _await_reports(call, record)
+    await_reports(call, record)
     known = known_tasks(call, record, spec)
     indexes = {name: record.components[name].indexes for name in spec.components}
     shown = specification(spec, values=call.sees_values(record.user))
     said, index = _said(call, record, {str(key): task for key, task in known.items()})
     secrets = _secrets(spec)
-    earlier = _earlier(call, record, {key for key, task in known.items() if _is_carried(task)})
+    earlier = _earlier(call, record, {key for key, task in known.items() if is_carried(task)})
     never = TaskRecord(TaskState.STOPPED if record.state.ended else TaskState.PENDING)
     rows = []
     for name, part in spec.components.items():
@@ -80,27 +80,36 @@ def job_results(call: Call, job: str) -> ResultsView:
     return ResultsView(record.id, record.name, record.tags, settings, tuple(rows), index.unkept > 0, index.left_out)
 
 
-def _is_carried(task: TaskRecord) -> bool:
+def is_carried(task: TaskRecord) -> bool:
     return task.reason is not None and task.reason.code is ReasonCode.CARRIED
 
 
 def _earlier(call: Call, record: JobRecord, wanted: set[TaskKey]) -> dict[TaskKey, _Done]:
-    """Return what earlier runs know of tasks that succeeded there, until one is gone or is not the caller's to see."""
+    """Return what earlier runs know of tasks that succeeded there."""
     found: dict[TaskKey, _Done] = {}
+    for previous, known in earlier_runs(call, record, wanted):
+        said, _index = _said(call, previous, {str(key): task for key, task in known.items()})
+        found |= {key: _Done(task, said.get(str(key), Said()), previous.id) for key, task in known.items()}
+    return found
+
+
+def earlier_runs(
+    call: Call, record: JobRecord, wanted: set[TaskKey]
+) -> Iterator[tuple[JobRecord, dict[TaskKey, TaskRecord]]]:
+    """Yield earlier runs with those of the wanted tasks that succeeded there, until one is gone or is not the caller's
+    to see."""
     for _ in range(MOST_RUNS):
         previous = call.api.store.run(record.rerun_of) if wanted and record.rerun_of is not None else None
         spec = call.api.store.spec(previous.id) if previous is not None and call.sees(previous.user) else None
         if previous is None or spec is None:
             break
         known = known_tasks(call, previous, spec)
-        here = {key for key in wanted if key in known and not _is_carried(known[key])}
-        said, _index = _said(call, previous, {str(key): known[key] for key in here})
-        found |= {key: _Done(known[key], said.get(str(key), Said()), previous.id) for key in here}
-        wanted, record = wanted - here, previous
-    return found
+        here = {key: known[key] for key in wanted if key in known and not is_carried(known[key])}
+        yield previous, here
+        wanted, record = wanted - here.keys(), previous
 
 
-def _await_reports(call: Call, record: JobRecord) -> None:
+def await_reports(call: Call, record: JobRecord) -> None:
     """Wait until nodes have sent what tasks reported just before the end of their job."""
     if record.ended is not None:
         clock.sleep(min(SENT_WITHIN, max(0.0, record.ended + SENT_WITHIN - call.api.wall())))
@@ -135,6 +144,9 @@ def add_reported(said: dict[str, Said], sample: UsageSample, job_id: str, index:
     for each in sample.parameters:
         if (known := _of(said, each.key, job_id)) is not None:
             known.notes.parameters.update(each.values)
+    for trouble in sample.troubles:
+        if (known := _of(said, trouble.key, job_id)) is not None:
+            known.notes.add_trouble(trouble.text, trouble.count)
 
 
 def _of(said: dict[str, Said], key: str, job_id: str) -> Said | None:
@@ -163,6 +175,7 @@ def _row(key: str, done: _Done, values: dict[str, str], secrets: Collection[str]
         figures={name: (each.last, each.least, each.greatest) for name, each in done.said.figures.items()},
         parameters={name: shown_parameter(name, text, secrets) for name, text in done.said.notes.parameters.items()},
         not_finite=done.said.notes.not_finite,
+        troubles=done.said.notes.troubles,
     )
 
 

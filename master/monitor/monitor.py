@@ -161,6 +161,13 @@ class Monitor:
             if (key := _attempt(said.key)) is not None:
                 hashed = self._store.keys.job_history(key.job_id)
                 self._own.set_parameters(hashed, str(key.task), said.values, said.left_out)
+        for medium in sample.media:
+            if (key := _attempt(medium.key)) is not None:
+                self._own.show(self._store.keys.job_history(key.job_id), str(key.task), medium)
+        for trouble in sample.troubles:
+            if (key := _attempt(trouble.key)) is not None:
+                hashed = self._store.keys.job_history(key.job_id)
+                self._own.note_trouble(hashed, str(key.task), trouble.text, trouble.count)
 
     def _fresh(self) -> tuple[float, list[UsageSample]]:
         """Return the time of the newest sample, and the newest samples of nodes that are not silent."""

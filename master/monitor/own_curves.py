@@ -1,4 +1,4 @@
-"""What tasks report of themselves, in memory until it is written: summaries, curves, and parameters. Pure.
+"""What tasks report of themselves, in memory until it is written: summaries, curves, parameters, texts and files. Pure.
 
 Used by the monitor. A job has a bounded number of figures and of curves; the curves share a number of points.
 """
@@ -31,6 +31,8 @@ from grass.wire.own_curves import (
     unpack,
 )
 from grass.wire.own_curves import field as curve_field
+from grass.wire.own_media import MEDIA, MOST_MEDIA, MOST_TEXT, MediaSeries, media_field
+from grass.wire.usage import OwnMedia
 
 MOST_JOBS = 1_000
 """Jobs whose figures stay in memory; others are read again when a task reports more."""
@@ -57,6 +59,9 @@ class _Job:
     notes: dict[str, OwnNotes] = field(default_factory=dict)
     noted: dict[str, None] = field(default_factory=dict)
     """Tasks whose notes are to be written."""
+    media: dict[str, dict[str, MediaSeries]] = field(default_factory=dict)
+    shown: dict[str, None] = field(default_factory=dict)
+    """Tasks whose texts and files are to be written."""
     listed: bool = True
     """Whether the index is written."""
 
@@ -69,7 +74,9 @@ class _Job:
             yield "HSET", key, last_field(task), codec.encode(self.summaries[task])
         for task in self.noted:
             yield "HSET", key, notes_field(task), codec.encode(self.notes[task])
-        self.changed, self.reported, self.noted, self.listed = {}, {}, {}, True
+        for task in self.shown:
+            yield "HSET", key, media_field(task), codec.encode(self.media[task])
+        self.changed, self.reported, self.noted, self.shown, self.listed = {}, {}, {}, {}, True
 
     def has_room(self, known: bool, left_out: int) -> bool:
         """Return whether a note may be kept, ``known`` or new; otherwise count what is left out."""
@@ -81,7 +88,7 @@ class _Job:
 
     @property
     def size(self) -> int:
-        return self.index.figures + self.index.notes
+        return self.index.figures + self.index.notes + self.index.media
 
 
 class OwnCurves:
@@ -117,6 +124,29 @@ class OwnCurves:
         known.update({name: text for name, text in values.items() if job.has_room(name in known, 1)})
         if left_out:
             job.index.left_out, job.listed = job.index.left_out + left_out, False
+
+    def note_trouble(self, key: str, task: str, text: str, count: int) -> None:
+        """Note what a task reported that is not kept, and why."""
+        job = self._jobs.get(key) or self._load(key)
+        if self._notes(key, job, task).add_trouble(text, count):
+            job.index.notes, job.listed = job.index.notes + 1, False
+
+    def show(self, key: str, task: str, medium: OwnMedia) -> None:
+        """Keep a text or a file. In a job with too many, it takes the place of the one before of its name."""
+        job = self._jobs.get(key) or self._load(key)
+        if task not in job.media:
+            job.media[task] = self._read(key, media_field(task), MEDIA) or {}
+        known = job.media[task]
+        full = job.index.media >= MOST_MEDIA or job.index.texts + len(medium.text) > MOST_TEXT
+        if full and medium.name not in known:
+            self.note_trouble(key, task, "texts and files beyond those that are kept of a job", 1)
+            return
+        series = known.setdefault(medium.name, MediaSeries())
+        kept, characters = len(series.kept), series.characters
+        series.add(medium, full=full)
+        job.index.media += len(series.kept) - kept
+        job.index.texts += series.characters - characters
+        job.shown[task], job.listed = None, False
 
     def operations(self) -> list[Op]:
         """Return what writes the figures that have changed."""

@@ -1,5 +1,5 @@
 """What tasks report of themselves: lines ``GRASS_METRIC name=value … step=N`` in their output. After ``GRASS_METRIC``,
-a JSON object has parameters.
+a JSON object has parameters, and a JSON list has texts and files.
 
 The log shipper hands over each block of output that was delivered; most hold no such line, which one search finds out.
 The usage sampler takes the points with each sample. What a task prints is bounded here: names, and points per sample.
@@ -10,13 +10,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from grass.errors import UndecodableError
 from grass.lines import lines_of
-from grass.task.own_figures import FIGURE_NAME, LONGEST_PARAMETER, MOST_PARAMETERS
-from grass.wire.usage import OwnNotFinite, OwnParameters, OwnPoint
+from grass.model.key_text import attempt_parts
+from grass.task.own_figures import (
+    FIGURE_NAME,
+    LONGEST_PARAMETER,
+    LONGEST_TEXT,
+    MOST_PARAMETERS,
+    REPORTED,
+    SUFFIXES,
+)
+from grass.wire.own_media import SAID
+from grass.wire.usage import OwnMedia, OwnNotFinite, OwnParameters, OwnPoint, OwnTrouble
 
 MARK = "GRASS_METRIC "
 MOST_NAMES = 32
@@ -28,6 +40,15 @@ MOST_SERIES = 1_000
 
 MOST_SAID = 64
 """Attempts whose parameters are sent at a time. Others wait for the next sample."""
+MOST_MEDIA = 1_000
+"""Texts and files of all attempts that wait to be sent."""
+MOST_SENT = 64 << 10
+"""Characters of texts in one sample. Others wait for the next one."""
+LONGEST_TROUBLE = 300
+"""Characters of a note about what is not kept."""
+_FILE = re.compile(r"[A-Za-z_][A-Za-z0-9_.,+-]{0,149}")
+"""Name of a file in the folder of a task. It leads nowhere else."""
+_TOO_MANY = "texts and files that were reported faster than they can be sent"
 
 
 class _Series:
@@ -65,6 +86,8 @@ class Reported(NamedTuple):
     points: tuple[OwnPoint, ...] = ()
     not_finite: tuple[OwnNotFinite, ...] = ()
     parameters: tuple[OwnParameters, ...] = ()
+    media: tuple[OwnMedia, ...] = ()
+    troubles: tuple[OwnTrouble, ...] = ()
 
 
 class OwnFigures:
@@ -85,6 +108,9 @@ class OwnFigures:
         self._parameters: dict[str, dict[str, str]] = {}
         self._parameter_names: dict[str, set[str]] = {}
         self._left_out: dict[str, int] = {}
+        self._media: deque[OwnMedia] = deque()
+        self._media_names: dict[str, dict[str, int]] = {}
+        self._troubles: dict[tuple[str, str], int] = {}
 
     def found(self, key: str, text: str, at: float) -> None:
         """Note the figures in a block of output."""
@@ -105,27 +131,39 @@ class OwnFigures:
             not_finite, self._not_finite = self._not_finite, {}
             said = {key: self._parameters.pop(key) for key in list(self._parameters)[:MOST_SAID]}
             left_out, self._left_out = self._left_out, {}
+            media = self._sendable()
+            troubles, self._troubles = self._troubles, {}
         return Reported(
             tuple(point for series in points.values() for point in series.points()),
             tuple(not_finite.values()),
             tuple(
                 OwnParameters(key, said.get(key, {}), left_out.get(key, 0)) for key in dict.fromkeys((*said, *left_out))
             ),
+            media,
+            tuple(OwnTrouble(key, text, count) for (key, text), count in troubles.items()),
         )
 
-    def take_back(self, parameters: tuple[OwnParameters, ...]) -> None:
-        """Keep parameters that could not be sent for the next time: they are said only once."""
+    def take_back(self, unsent: Reported) -> None:
+        """Keep what could not be sent, and is said only once, for the next time: all but figures."""
         with self._lock:
-            for each in parameters:
+            for each in unsent.parameters:
                 self._parameters[each.key] = each.values | self._parameters.get(each.key, {})
                 if each.left_out:
                     self._left_out[each.key] = self._left_out.get(each.key, 0) + each.left_out
+            self._media.extendleft(reversed(unsent.media))
+            for trouble in unsent.troubles:
+                self._trouble(trouble.key, trouble.text, trouble.count)
+
+    def trouble(self, key: str, text: str, count: int = 1) -> None:
+        """Note what a task reported that is not kept."""
+        with self._lock:
+            self._trouble(key, text, count)
 
     def end(self, key: str) -> None:
         """Note that an attempt has ended. The last of its output may still come."""
         with self._lock:
             self._ended.add(key)
-            reported = key in self._names or key in self._parameter_names
+            reported = any(key in each for each in (self._names, self._parameter_names, self._media_names))
         if reported:
             self._soon()
 
@@ -134,10 +172,14 @@ class OwnFigures:
             self._ended.discard(key)
             self._names.pop(key, None)
             self._parameter_names.pop(key, None)
+            self._media_names.pop(key, None)
 
     def _note(self, key: str, line: str, at: float) -> None:
         if line.startswith("{", len(MARK)):
             self._note_parameters(key, line)
+            return
+        if line.startswith("[", len(MARK)):
+            self._note_media(key, line, at)
             return
         names = self._names.setdefault(key, {})
         figures = dict(parse(line))
@@ -146,6 +188,7 @@ class OwnFigures:
             step = None
         for name, value in figures.items():
             if name not in names and len(names) >= MOST_NAMES:
+                self._trouble(key, f"figures beyond {MOST_NAMES} names")
                 continue
             names[name] = count = names.get(name, -1) + 1
             point = OwnPoint(key, name, count if step is None else step, value, at)
@@ -161,6 +204,44 @@ class OwnFigures:
                     continue
                 series = self._points[key, name] = _Series(point)
             series.add(point)
+
+    def _note_media(self, key: str, line: str, at: float) -> None:
+        """Note the texts and files of one line. What is none is ignored."""
+        try:
+            found = SAID.decode(line[len(MARK) :])[:MOST_NAMES]
+        except UndecodableError:
+            return
+        names = self._media_names.setdefault(key, {})
+        for each in found:
+            if not FIGURE_NAME.fullmatch(each.name) or (each.step is not None and not math.isfinite(each.step)):
+                continue
+            if each.name not in names and len(names) >= MOST_NAMES:
+                self._trouble(key, f"texts and files beyond {MOST_NAMES} names")
+                continue
+            names[each.name] = count = names.get(each.name, -1) + 1
+            step = count if each.step is None else each.step
+            if each.refused:
+                self._trouble(key, f"{each.name}, step {step:g}: {each.refused}")
+            elif len(self._media) >= MOST_MEDIA:
+                self._trouble(key, _TOO_MANY)
+            elif each.text:
+                self._media.append(OwnMedia(key, each.name, step, at, text=each.text[:LONGEST_TEXT]))
+            elif _FILE.fullmatch(each.file) and (kind := SUFFIXES.get(each.file.rpartition(".")[2])):
+                path = f"{REPORTED}/{attempt_parts(key)[1]}/{each.file}"
+                self._media.append(OwnMedia(key, each.name, step, at, kind, file=path, size=max(0, each.size)))
+
+    def _sendable(self) -> tuple[OwnMedia, ...]:
+        """Return the oldest texts and files that fit in a sample."""
+        sent, room = [], MOST_SENT
+        while self._media and room > 0:
+            sent.append(self._media.popleft())
+            room -= len(sent[-1].text) + len(sent[-1].file) + len(sent[-1].key)
+        return tuple(sent)
+
+    def _trouble(self, key: str, text: str, count: int = 1) -> None:
+        if (key, text) in self._troubles or len(self._troubles) < MOST_SERIES:
+            said = key, _plain(text, LONGEST_TROUBLE)
+            self._troubles[said] = self._troubles.get(said, 0) + count
 
     def _note_parameters(self, key: str, line: str) -> None:
         names = self._parameter_names.setdefault(key, set())
@@ -182,10 +263,10 @@ def parameters(line: str) -> dict[str, str]:
     return {name: _plain(text) for name, text in texts.items() if FIGURE_NAME.fullmatch(name)}
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, most: int = LONGEST_PARAMETER) -> str:
     """Return the text in one line that can be shown and sent."""
-    shown = "".join(each if each.isprintable() else " " for each in text[: 2 * LONGEST_PARAMETER])
-    return " ".join(shown.split())[:LONGEST_PARAMETER]
+    shown = "".join(each if each.isprintable() else " " for each in text[: 2 * most])
+    return " ".join(shown.split())[:most]
 
 
 def parse(line: str) -> Iterator[tuple[str, float]]:

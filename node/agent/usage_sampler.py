@@ -197,7 +197,9 @@ class UsageSampler:
                     tasks.append(self._ledger.add(key, used[key], interval, devices))
             totals = self._ledger.totals()
         self._store(totals)
-        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), *self._own.drain()))
+        reported = self._own.drain()
+        if not self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), *reported)):
+            self._own.take_back(reported)
 
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
         commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}
@@ -254,16 +256,17 @@ class UsageSampler:
         with suppress(OSError):  # a full disk; the totals are in memory
             replace_file(self._file, encode(totals))
 
-    def _write(self, sample: UsageSample) -> None:
+    def _write(self, sample: UsageSample) -> bool:
+        """Send a sample. Return False if redis is away."""
         try:
             self._send(sample)
         except GrassError as error:
             if not self._silent:
                 log.warning("the usage of this node is not recorded: %s", error)
             self._silent = True
-            self._own.take_back(sample.parameters)
-            return
+            return False
         self._silent = False
+        return True
 
 
 def _gpu_memory(samples: tuple[GpuSample, ...], owners: Mapping[int, str]) -> dict[str, int]:

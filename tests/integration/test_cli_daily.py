@@ -423,6 +423,7 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
 def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Grass, folder: Path) -> None:
     command = (
         "echo GRASS_METRIC loss=$lr; echo GRASS_METRIC loss=nan; echo GRASS_METRIC '{\"width\":'$lr'0}'; "
+        'printf "%s\\n" \'GRASS_METRIC [{"name":"said","text":"a\\nb"},{"name":"cm","refused":"too large"}]\'; '
         "echo $lr > $GRASS_OUTPUT/$lr; echo $GRASS_JOB_ID > $GRASS_OUTPUT/last; "
         f"[ $lr != 2 ] || mkdir {folder}/second || exit 0; [ $lr != 2 ]"
     )
@@ -437,6 +438,12 @@ def test_a_rerun_of_failed_tasks_has_the_results_and_the_output_of_all(grass: Gr
     told = grass("job", "results", "mended")
     assert told.stdout.split()[:3] == ["TASK", "lr", "width"]
     assert "loss: 3 values were not finite (NaN or infinite)" in told.stderr
+    media = grass("job", "results", "mended", "--media")
+    assert media.stdout.count("a ⏎ b") == 3 and media.stderr.count("not kept: cm, step 0: too large") == 3
+    of_one = grass.json("job", "results", "mended.main.1", "--media")
+    assert [(row["task"], row["name"], row["step"], row["text"]) for row in of_one] == [("main.1", "said", 0, "a\nb")]
+    assert "3 things that could not be kept" in " ".join(grass.good("job", "show", "mended").split())
+    assert grass("job", "results", "mended", "--media", "--by", "loss").returncode == Exit.BAD_INPUT
     assert [row["output"] for row in rows] == [f"jobs/{run}" for run in (first, second, first)]
     assert all(row["state"] == "SUCCEEDED" and row["seconds"] is not None for row in rows)
     for _ in range(2):

@@ -1132,6 +1132,64 @@ def sweep(client: Client) -> str:
     return started
 
 
+REPORTS = """
+import os, pathlib, struct, zlib
+import grass
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+here = pathlib.Path(os.environ["GRASS_SCRATCH"])
+for step in (0, 10, 20):
+    size = 40 + step
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", size, size, 8, 0, 0, 0, 0))
+    lines = chunk(b"IDAT", zlib.compress(size * (bytes([0]) + size * bytes([step * 9]))))
+    (here / "cm.png").write_bytes(b"\\x89PNG\\r\\n\\x1a\\n" + head + lines + chunk(b"IEND", b""))
+    (here / "hits.csv").write_text(f"class,hits\\n<script>alert(1)</script>,{step}\\n")
+    grass.report(step=step, sample=f"once <b>upon</b>\\n{step}", hits=here / "hits.csv", **{"val/cm": here / "cm.png"})
+(here / "drawn.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
+(here / "false.png").write_text("<!doctype html><script>alert(1)</script>")
+with open(here / "huge.png", "wb") as file:
+    file.truncate(1 << 30)
+grass.report(step=20, drawn=here / "drawn.svg", false=here / "false.png", huge=here / "huge.png")
+"""
+
+
+def test_what_a_task_reported_is_shown_by_its_step_and_nothing_of_it_can_run(
+    browser: Any, link: str, client: Client, tmp_path: Path
+) -> None:
+    script = tmp_path / "reports.py"
+    script.write_text(REPORTS)
+    job_id = client.start(job("reporting", f"{sys.executable} {script}", replicas=2)).id
+    assert client.wait(job_id, timeout=60).state == "SUCCEEDED"
+    view = client.media(job_id, "main.1")
+    files = {each.name: each.file for each in view.media}
+    assert view.tasks == ("main.0", "main.1") and files["val/cm"] == f"jobs/{job_id}/reported/main.1/val,cm.20.png"
+    assert [(each.name, each.step) for each in view.media if each.kind == "text"] == [
+        ("sample", step) for step in (0, 10, 20)
+    ]
+    with tabs(browser) as context, tab(context, link, ("status of 400",)) as page:
+        to(page, f"/jobs/{job_id}/results")
+        page.wait_for_selector(".note:has-text('main.1: not kept: huge, step 20'):has-text('has 1024.0 MiB')")
+        page.select_option("[aria-label='Task whose reports are shown']", "main.1")
+        page.wait_for_selector(".text[aria-label='Text of sample']:text-is('once <b>upon</b> 20')")
+        page.wait_for_selector("div[aria-label='Table hits'] td:text-is('<script>alert(1)</script>')")
+        page.wait_for_selector("figure:has-text('drawn') p:has-text('only downloaded')")
+        until(page, "document.querySelector('img[alt=\"val/cm at step 20\"]')?.naturalWidth === 60")
+        page.fill("input[aria-label='Step of val/cm']", "0")
+        until(page, "document.querySelector('img[alt=\"val/cm at step 0\"]')?.naturalWidth === 40")
+        until(page, "document.querySelector('img[alt^=false]')?.complete")
+        with page.expect_download() as drawn:
+            page.click("a[aria-label='Download drawn']")
+        assert drawn.value.suggested_filename == "drawn.20.svg"
+        to(page, f"/jobs/{job_id}/tasks/main.0")
+        page.wait_for_selector("section[aria-label='Reported by main.0'] img[alt='val/cm at step 20']")
+        is_accessible_and_fits(page, Accessibility(page), f"/jobs/{job_id}/tasks/main.0", tmp_path)
+    cookie = cookie_of(link)
+    for name in ("drawn", "false"):  # no content of theirs has a type that a browser runs or draws
+        assert answer(link, f"/file?path={quote(files[name])}&picture", Cookie=cookie)[0] == 400, name
+
+
 def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_and_filters(
     page: Any, sweep: str
 ) -> None:

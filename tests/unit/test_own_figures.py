@@ -86,7 +86,7 @@ def test_what_a_task_reports_is_found(capfd: pytest.CaptureFixture[str]) -> None
     assert found(capfd.readouterr().out.rstrip()) == [("loss", 7, 0.1), ("val/accuracy", 7, 0.5)]
 
 
-@pytest.mark.parametrize("figures", [{}, {"a b": 1}, {"loss": "much"}, {"loss": None}, {"": 1}])
+@pytest.mark.parametrize("figures", [{}, {"a b": 1}, {"loss": [1]}, {"loss": None}, {"": 1}])
 def test_a_report_that_says_nothing_is_refused(figures: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^report: "):
         grass.report(step=1, **figures)
@@ -170,7 +170,7 @@ def test_parameters_of_many_attempts_are_sent_in_turn_and_those_that_were_not_se
     first, second = figures.drain().parameters, figures.drain().parameters
     assert (len(first), len(second)) == (MOST_SAID, 1)
     figures.found(first[0].key, f'{MARK}{{"a": 2}}\n', 6.0)
-    figures.take_back(first[:2])
+    figures.take_back(Reported(parameters=first[:2]))
     assert [each.values["a"] for each in figures.drain().parameters] == ["2", "1"]
 
 

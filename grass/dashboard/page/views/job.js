@@ -13,6 +13,7 @@ import { Glance } from "./glance.js";
 import { Grid } from "./grid.js";
 import { jobActions, taskActions } from "./job_actions.js";
 import { LogPane } from "./logs.js";
+import { Media } from "./media.js";
 import { operationList } from "./operations.js";
 import { Stacks } from "./stacks.js";
 import { mayStart, startJob } from "./start_job.js";
@@ -28,7 +29,7 @@ const ATTENTION = 25, OFFERED = 200;
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
   let array = null; // whether its tasks were made to differ: then their results come first
-  let log = null, glance = null, usage = null, results = null, curves = null, files = null, stacks = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
+  let log = null, glance = null, usage = null, results = null, media = null, curves = null, files = null, stacks = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
   const gone = () => (feed.known || feed.link.up) && !feed.jobs.size; // deleted, or it never existed: there is nothing to ask
   const current = () => (gone() ? undefined : feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id));
   const view = {
@@ -57,13 +58,13 @@ export function jobView([id, section = "", task]) {
     if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
     if (section === "timeline") return timeline(job, tasks, attempts);
     if (section === "usage" && usage) return usage.draw();
-    if (shown() === "results" && results) return [whyPanel(job), results.draw(), glance?.draw(job, true)];
+    if (shown() === "results" && results) return [whyPanel(job), results.draw(), media?.draw(), glance?.draw(job, true)];
     if (section === "curves" && curves) return curves.draw();
     if (section === "files" || section === "file") return files ? files.draw() : empty("Loading.");
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
     if (section === "about") return [panel("About", {}, h("div.body", about(job))), file ? filePanel(job) : null, specification ? panel("Specification, with defaults", { key: "specification", end: h("a.button", { href: `/ask/specification?job=${encodeURIComponent(id)}`, download: `${id}.json` }, "Download") }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
-    return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), stacks?.draw(), attention(job, tasks), glance?.draw(job)];
+    return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), media?.draw(), stacks?.draw(), attention(job, tasks), glance?.draw(job)];
   }
 
   function taskPanel(job, tasks) {
@@ -131,6 +132,7 @@ export function jobView([id, section = "", task]) {
     if (section === "tasks" && task && me.questions.includes("stacks") && me.role !== "viewer") stacks = new Stacks(id, task, () => feed.changed());
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
     if (shown() === "results" && !me.shared) results = new Results(id, () => feed.changed(), () => settled(current()));
+    if ((shown() === "results" || (section === "tasks" && task)) && !me.shared) media = new Media(id, shown() === "results" ? undefined : task, () => feed.changed(), () => settled(current()));
     if (section === "curves" && !me.shared) curves = new RunCurves([id], () => feed.changed(), () => settled(current()));
     openKnown();
     poll.now();
@@ -145,7 +147,7 @@ export function jobView([id, section = "", task]) {
     if (section === "files") files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
   }
 
-  function leave() { files?.close(); files = null; log?.close(); log = null; glance?.close(); glance = null; stacks = null; usage?.close(); usage = null; results?.close(); results = null; curves?.close(); curves = null; }
+  function leave() { files?.close(); files = null; log?.close(); log = null; glance?.close(); glance = null; stacks = null; usage?.close(); usage = null; results?.close(); results = null; media?.close(); media = null; curves?.close(); curves = null; }
 
   // What the feed does not have: asked for again, slowly, until the job has ended.
   const poll = new Poll(async () => {

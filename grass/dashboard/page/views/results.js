@@ -76,6 +76,7 @@ export class Results {
     return [this.problem ? `These are not the newest figures: ${this.problem}` : "",
       found.incomplete ? "The tasks reported more figures than are kept of one job; those of some tasks are missing." : "",
       found.left_out ? `The tasks said ${count(found.left_out)} more parameters than are kept; those are missing.` : "",
+      ...found.troubles,
       ...Object.entries(found.not_finite).map(([name, lost]) => `${name}: ${notFinite(lost)}.`),
       more > 0 ? `${count(more)} further figures have no column here. \`grass job results\` chooses others with --columns.` : ""].filter(Boolean);
   }
