@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from grass.errors import ConflictError, NotFoundError, Problem
 from grass.manifest.foreign.scaling import ScaleRequest
-from grass.model.sizes import SizeError, check_removal, target_size
+from grass.model.sizes import SizeError, check_scaling, target_size
 from grass.wire.operation_record import Outcome
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ScaledJob:
         if unknown is not None:
             return Problem(request.path, f"{job}: has no task {unknown}")
         try:
-            check_removal(self._job, name, request.remove)
+            check_scaling(self._job, name, request.remove)
             if not self._changing:
                 size = target_size(self._job.components[name], size, None, request.delta, request.remove)
         except SizeError as error:

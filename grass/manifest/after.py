@@ -5,13 +5,22 @@ Used by ``native`` and ``schedule``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from grass.manifest import values
-from grass.manifest.fields import Fields
+from grass.manifest.fields import Fields, Problems
 from grass.manifest.placement import MAX_ITEMS
-from grass.model.job import After, AfterState
+from grass.model.job import After, AfterState, Component
 from grass.model.names import MAX_NAME
+
+
+class _Tasks(str, Enum):
+    """Which tasks of a job to wait for."""
+
+    SAME = "same"
+
 
 _LONGEST = MAX_NAME + 1 + 8
 """Longest id of a run: the name, ``-`` and 8 characters."""
@@ -48,9 +57,29 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
     after = After(
         section.require("job", job_or_id, "", "is missing; name the job to wait for"),
         section.read("state", values.one_of(AfterState), AfterState.SUCCEEDED),
+        section.read("tasks", values.one_of(_Tasks), None) is _Tasks.SAME,
     )
+    if after.same_tasks and after.state is not AfterState.SUCCEEDED:
+        section.problems.add(section.at("state"), "must be left out: with `tasks: same`, a task waits for success")
     section.done()
     return after
+
+
+def check_tasks(problems: Problems, after: tuple[After, ...], components: Mapping[str, Component], gang: bool) -> None:
+    """Report jobs whose tasks cannot wait each for one task of another job."""
+    for number, each in enumerate(after):
+        if not each.same_tasks:
+            continue
+        path = after_path(after, number)
+        if len(components) > 1:
+            problems.add(path, f"needs a job with one component, got {len(components)}; use `depends_on` between them")
+        elif gang or any(part.elastic or part.framework for part in components.values()):
+            problems.add(path, "cannot be combined with `gang`, `framework`, `min` and `max`: its tasks start apart")
+
+
+def after_path(after: tuple[After, ...], number: int) -> str:
+    """Return the path of `tasks` in an entry of `after`."""
+    return "after.tasks" if len(after) == 1 else f"after[{number}].tasks"
 
 
 def job_or_id(value: Any) -> str:

@@ -110,6 +110,8 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     waits_for = after.read_after(fields)
     after.refuse_itself(fields, called, waits_for)
     success, how_it_ends = ending.read_ending(fields, warnings, components)
+    gang = tuple(dict.fromkeys([*placement.read_gang(fields, tuple(components)), *meeting]))
+    after.check_tasks(problems, waits_for, components, bool(gang))
     return Job(
         name=called,
         components=components,
@@ -118,7 +120,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         fail_fast=ending.read_fail_fast(fields, components),
         priority=fields.read("priority", values.whole(0, MAX_PRIORITY), 0),
         tags=read_tags(fields, problems),
-        gang=tuple(dict.fromkeys([*placement.read_gang(fields, tuple(components)), *meeting])),
+        gang=gang,
         policy=policy,
         metric=metric,
         together=fields.read("together", placement.level, None),

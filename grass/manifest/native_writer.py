@@ -23,6 +23,7 @@ from grass.model.job import (
     NO_RESTART,
     NODE_LEVEL,
     PLAIN_CONTAINER,
+    After,
     Component,
     Container,
     ExitCodes,
@@ -49,7 +50,7 @@ def job_document(job: Job) -> Document:
         gang=_gang(job),
         place=_place(job),
         together=_level(job.together),
-        after=[{"job": each.job, "state": each.state.value} for each in job.after],
+        after=[_after(each) for each in job.after],
         tags=dict(job.tags),
         on_end=_on_end(job),
         on_hang=None if job.on_hang is OnHang.NOTIFY else job.on_hang.value,
@@ -58,6 +59,10 @@ def job_document(job: Job) -> Document:
         document["fail_fast"] = job.fail_fast
     document["components"] = {name: component_document(part) for name, part in without_master(job).items()}
     return document
+
+
+def _after(after: After) -> Document:
+    return {"job": after.job, **({"tasks": "same"} if after.same_tasks else {"state": after.state.value})}
 
 
 def _on_end(job: Job) -> Document | None:

@@ -340,10 +340,15 @@ class AfterState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """A job to wait for, by name or id, and the state that it must reach."""
+    """A job to wait for, by name or id, and the state that it must reach.
+
+    ``same_tasks``: task ``i`` waits only until task ``i`` of that job has succeeded. Each job then has one component,
+    and both have as many tasks.
+    """
 
     job: str
     state: AfterState = AfterState.SUCCEEDED
+    same_tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +396,11 @@ class Job:
         for name in ("tags", "carried", "files"):
             if not getattr(self, name):
                 object.__setattr__(self, name, _EMPTY)
+
+    @property
+    def follows_tasks(self) -> bool:
+        """Return whether its tasks wait for tasks of another job."""
+        return any(after.same_tasks for after in self.after)
 
     @property
     def task_count(self) -> int:

@@ -39,8 +39,10 @@ def target_size(
     return target
 
 
-def check_removal(job: Job, component: str, remove: Sequence[str]) -> None:
-    """Raise SizeError if the job could not succeed any more without a task to remove."""
+def check_scaling(job: Job, component: str, remove: Sequence[str]) -> None:
+    """Raise SizeError if the job cannot be scaled, or could not succeed any more without a task to remove."""
+    if job.follows_tasks:
+        raise SizeError(f"{component}: its tasks wait for tasks of another job (`after`), so it cannot be scaled")
     first = f"{component}.0"
     if first in remove and job.ending.enough.get(component) is Enough.INDEX0:
         hint = f"`grass job replace {job.name} {first}` moves it to another node"

@@ -136,6 +136,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the run that this one repeats."""
     delete: bool = False
     """Whether it is removed as soon as it has ended."""
+    undone: str = ""
+    """Of an ended job of one component, the indexes of tasks that have not succeeded, as bits of a hexadecimal number;
+    empty: there is none, or it is not known."""
 
 
 JOB_RECORD: Form[JobRecord] = Form(JobRecord)

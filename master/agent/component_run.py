@@ -134,6 +134,8 @@ class ComponentRun:
     being checked."""
     errors: dict[object, dict[str, float]] | None = None
     """Kind of error → node → steady time of the last one; see ``repeated_errors``."""
+    closed: set[int] | None = None
+    """Indexes of tasks that wait for the task of the same index in another job. None: tasks do not wait so."""
     excused: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: _NONE_EXCUSED)
     """Task → nodes whose fault its failures were, so that no restart was counted."""
     whole: bool = True
@@ -241,10 +243,27 @@ class ComponentRun:
         self.tasks[index] = task
         self.counts[TaskState.PENDING] -= 1
         self.counts[task.state] += 1
-        self.skipped += 1
+        if self.closed is None:
+            self.skipped += 1
+        else:
+            self.closed.discard(index)
+
+    def close(self) -> None:
+        """Let each task that was never assigned wait until it is opened."""
+        self.closed = set(range(self.end)).difference(self.tasks, self.holes)
+        self.next_index, self.skipped = self.end, 0
+
+    def open(self, index: int) -> None:
+        """Let a task start that was closed."""
+        assert self.closed is not None
+        self.closed.remove(index)
+        self.tasks[index] = self.blank(index)
+        self.put_back(index)
 
     def start_none(self) -> None:
         """Start no more tasks."""
+        if self.closed:
+            self.closed.clear()
         self.next_index, self.skipped = self.end, 0
         self.requeued.clear()
         self.entering.clear()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from grass.model.job import After, AfterState
 from grass.model.reasons import Reason, ReasonCode
+from master.agent import task_dependencies
 from master.agent.state import Cluster, JobRun
 from master.agent.step import Step
 
@@ -33,14 +34,16 @@ def follow(cluster: Cluster, run: JobRun) -> None:
     for position, after in enumerate(run.job.after):
         if position not in run.met:
             cluster.followers.setdefault(after.job, set()).add(run.id)
+            if after.same_tasks:
+                cluster.task_followers.setdefault(after.job, set()).add(run.id)
 
 
 def reason(step: Step, run: JobRun) -> Reason | None:
     """Return which other job a job still waits for, or None."""
     for position, after in enumerate(run.job.after):
-        if position in run.met:
+        other = None if position in run.met else find(step, run, after)
+        if position in run.met or (after.same_tasks and other is not None):
             continue
-        other = find(step, run, after)
         aim = AIMS[after.state]
         now = "no such job exists yet" if other is None else f"that job is {other.state.value}"
         message = f"waits until job {after.job} {aim}; {now}"
@@ -75,9 +78,11 @@ def note_met(step: Step, run: JobRun) -> Unmet | None:
     """Note which conditions are met now. Return which one cannot be met any more, or None."""
     for position, after in enumerate(run.job.after):
         other = None if position in run.met else find(step, run, after)
+        if other is not None and after.same_tasks and (problem := _note_tasks(step, run, other)):
+            return problem
         if other is None or not other.state.ended:
             continue
-        if not after.state.allows(other.state):
+        if not after.same_tasks and not after.state.allows(other.state):
             how = f"{other.state.value} and deleted" if other.delete else other.state.value
             message = f"cannot start: it waited until job {after.job} {AIMS[after.state]}, but that job is {how}"
             reason = Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
@@ -85,6 +90,7 @@ def note_met(step: Step, run: JobRun) -> Unmet | None:
         run.met |= {position}
         run.awaited = {**run.awaited, other.name: other.id}
         step.cluster.followers.get(after.job, set()).discard(run.id)
+        _discard(step.cluster.task_followers, after.job, run.id)
         step.changes.plan = True
         step.touch_job(run)
     return None
@@ -92,5 +98,30 @@ def note_met(step: Step, run: JobRun) -> Unmet | None:
 
 def find(step: Step, run: JobRun, after: After) -> JobRun | None:
     """Return the job that ``after`` means: by id, or the latest run of a name."""
-    job_id = after.job if after.job in step.cluster.jobs else step.cluster.latest.get(after.job)
-    return step.cluster.jobs.get(job_id) if job_id is not None and job_id != run.id else None
+    return task_dependencies.find(step.cluster, run, after)
+
+
+def _note_tasks(step: Step, run: JobRun, other: JobRun) -> Unmet | None:
+    """Look at all tasks when the other job is first seen, and at its end. What comes between, ``tasks`` tells."""
+    if run.awaited.get(other.name) == other.id and not other.state.ended:
+        return None
+    if problem := task_dependencies.unequal(run, other):
+        return Unmet(
+            AfterState.SUCCEEDED, Reason(ReasonCode.AFTER_FAILED, f"cannot start: {problem}", {"job": other.id})
+        )
+    run.awaited = {**run.awaited, other.name: other.id}
+    task_dependencies.review(step, run)
+    return None
+
+
+def forget(cluster: Cluster, run: JobRun) -> None:
+    """Forget that tasks of a job that ends wait for others."""
+    for after in run.job.after if run.job.follows_tasks else ():
+        _discard(cluster.task_followers, after.job, run.id)
+
+
+def _discard(known: dict[str, set[str]], key: str, job_id: str) -> None:
+    if key in known:
+        known[key].discard(job_id)
+        if not known[key]:
+            del known[key]

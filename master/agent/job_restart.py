@@ -11,6 +11,7 @@ from grass.model.event_kind import EventKind
 from grass.model.lifecycle import JobState, TaskState, check_task
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.task_record import TaskRecord
+from master.agent import task_dependencies
 from master.agent.component_run import ComponentRun, Counts
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -71,6 +72,9 @@ def reset(step: Step, run: JobRun, component: ComponentRun) -> None:
     component.requeued = sorted(begun)
     component.next_index = max((*begun, *component.holes), default=-1) + 1
     component.skipped = sum(1 for index in kept if index >= component.next_index)
+    if component.closed is not None:
+        component.close()
+        task_dependencies.review(step, run)
     component.joining = frozenset()
     component.entering.clear()
     component.reason = component.avoid = None

@@ -10,7 +10,16 @@ from grass.model.job import AfterState, Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
-from master.agent import job_dependencies, job_end, job_restart, notifications, queued_jobs, scaling, stopped_tasks
+from master.agent import (
+    job_dependencies,
+    job_end,
+    job_restart,
+    notifications,
+    queued_jobs,
+    scaling,
+    stopped_tasks,
+    task_dependencies,
+)
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
@@ -118,7 +127,9 @@ def settle(step: Step, run: JobRun) -> None:
         code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
         finish(step, run, JobState.FAILED, why_component_failed(failed), code)
     elif any(part.counts[TaskState.STOPPED] for part in needed) and (_all_ended(needed) or _blocked_for_ever(run)):
-        finish(step, run, JobState.STOPPED, stopped_tasks.reason(needed), None)
+        reason = stopped_tasks.reason(needed)
+        state = JobState.FAILED if reason.code is ReasonCode.AFTER_FAILED else JobState.STOPPED
+        finish(step, run, state, reason, None)
 
 
 def unmet(run: JobRun, component: Component) -> Reason | None:
@@ -215,6 +226,8 @@ def _end(step: Step, run: JobRun) -> None:
     step.cluster.durations.note_end(run.user, run.name, run.ended, typical)
     step.cluster.cache.forget_job(run.id, run.components)
     step.cluster.set_aside.forget(run.id)
+    task_dependencies.note_undone(run)
+    job_dependencies.forget(step.cluster, run)
     for part in run.components.values():
         part.tasks.clear()  # the store keeps their records; the tasks of a thousand ended arrays would fill the memory
     step.cluster.queue.pop(run.id, None)

@@ -192,7 +192,7 @@ def _assign(step: Step, placement: Placement, gang: int) -> None:
         devices = placement.devices[number] if placement.devices else ()
         _assign_one(step, run, component, node, launch, devices)
     _send_width(step, run, component, node, launch, gang if component in gangs.parts(run) else 0)
-    set_reason(step, run, component, idle_reason(component))
+    set_reason(step, run, component, idle_reason(run, component))
     step.touch_job(run)
     step.changes.plan |= component.joins and not joined  # new members come after all others, so their turn is now
     if any(part.spec.ports for part in run.components.values()):

@@ -15,7 +15,16 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
-from master.agent import checks_before, gangs, job_dependencies, job_end, job_restart, jobs, queued_jobs
+from master.agent import (
+    checks_before,
+    gangs,
+    job_dependencies,
+    job_end,
+    job_restart,
+    jobs,
+    queued_jobs,
+    task_dependencies,
+)
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_cache import Limited
@@ -114,7 +123,7 @@ def node_of(node: NodeRun) -> Node:
     )
 
 
-def idle_reason(component: ComponentRun) -> Reason | None:
+def idle_reason(run: JobRun, component: ComponentRun) -> Reason | None:
     """Return why pending tasks of the component wait, if it is not for free resources."""
     spec = component.spec
     if not component.counts[TaskState.PENDING] or component.startable:
@@ -122,6 +131,9 @@ def idle_reason(component: ComponentRun) -> Reason | None:
     if component.backoff:
         tasks = "1 task" if component.backoff == 1 else f"{component.backoff} tasks"
         return Reason(ReasonCode.BACKOFF, f"{tasks} of {spec.name} waiting to be restarted")
+    limit = spec.parallelism
+    if component.closed and (limit is None or component.on_node < limit):
+        return task_dependencies.waiting(run, component)
     if spec.parallelism is not None:
         return Reason(ReasonCode.PARALLELISM, f"at most {spec.parallelism} tasks of {spec.name} run at once")
     return None
@@ -183,7 +195,7 @@ def _refresh_job(step: Step, job_id: str) -> None:
         if component.startable and unmet is None:
             demands += demands_of(run, component)
         else:
-            set_reason(step, run, component, unmet or idle_reason(component))
+            set_reason(step, run, component, unmet or idle_reason(run, component))
     if demands:
         estimate = longest_estimate(step, run, demands)
         cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id), estimate))

@@ -50,6 +50,9 @@ def _imagined(step: Step, job: Job, user: str) -> JobRun:
     """Return the job as if it were last in the queue."""
     run = JobRun.new(job, first_record(job, job_id=ASKED, user=user, now=step.wall))
     run.position = step.cluster.positions + 1
+    for component in run.components.values():
+        for index in sorted(component.closed or ()):
+            component.open(index)
     return run
 
 
@@ -114,7 +117,7 @@ def _after(step: Step, run: JobRun) -> Reason | None:
         other = job_dependencies.find(step, run, after)
         if other is None or not other.state.ended:
             continue
-        if not after.state.allows(other.state):
+        if not after.same_tasks and not after.state.allows(other.state):
             aim = job_dependencies.AIMS[after.state]
             message = f"could never start: it waits until job {after.job} {aim}, but that job is {other.state.value}"
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})

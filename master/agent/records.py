@@ -60,6 +60,7 @@ def job_record(run: JobRun) -> JobRecord:
         rerun_of=run.rerun_of,
         delete=run.delete,
         whole=run.whole,
+        undone=run.undone,
         tags=run.job.tags,
         operations=run.filed,
         operation=_current(run),

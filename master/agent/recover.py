@@ -23,7 +23,7 @@ from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
 from grass.wire.operation_record import OperationRecord, OperationState
 from grass.wire.task_record import TaskRecord
-from master.agent import fairness, job_dependencies, nodes, scaling
+from master.agent import fairness, job_dependencies, nodes, scaling, task_dependencies
 from master.agent.agenda import Agenda
 from master.agent.allocation import allocate_task
 from master.agent.component_run import ComponentRun
@@ -72,6 +72,9 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
         cluster.latest[run.name] = run.id
         if not run.state.ended:
             _requeue(cluster, run)
+    for run in cluster.jobs.values():
+        if run.job.follows_tasks and run.outcome is None:
+            task_dependencies.open_tasks(cluster, run)
     for node in cluster.nodes.values():
         _widths(cluster, node, loaded.launch.get(node.name, {}))
     for run in cluster.jobs.values():
@@ -293,6 +296,18 @@ def _waits(task: TaskRecord) -> bool:
 
 
 def _finish_component(component: ComponentRun, state: JobState) -> None:
+    if component.closed is not None:
+        component.close()
+    else:
+        _next_tasks(component)
+    if state is JobState.STOPPING:
+        never = component.counts[TaskState.PENDING]
+        component.counts[TaskState.PENDING] = 0
+        component.counts[TaskState.STOPPED] += never
+        component.start_none()
+
+
+def _next_tasks(component: ComponentRun) -> None:
     assigned = [
         index for index, task in component.tasks.items() if not task.released and (task.attempt or not task.state.ended)
     ]
@@ -305,8 +320,3 @@ def _finish_component(component: ComponentRun, state: JobState) -> None:
         if index not in component.joining:
             heapq.heappush(component.requeued, index)
     component.entering = deque(index for index in sorted(component.joining) if _waits(component.tasks[index]))
-    if state is JobState.STOPPING:
-        never = component.counts[TaskState.PENDING]
-        component.counts[TaskState.PENDING] = 0
-        component.counts[TaskState.STOPPED] += never
-        component.start_none()

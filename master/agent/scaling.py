@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.sizes import SizeError, check_removal, target_size
+from grass.model.sizes import SizeError, check_scaling, target_size
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from master.agent import earlier_attempts, members, operation_log, sizing, victims, withdrawal
@@ -33,7 +33,7 @@ def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
     component = run.components[operation.component or ""]
     named, problem = _named(component, operation.named)
     try:
-        check_removal(run.job, component.spec.name, operation.named)
+        check_scaling(run.job, component.spec.name, operation.named)
         target = target_size(component.spec, component.size, operation.size, operation.delta, operation.named)
     except SizeError as error:
         problem = problem or str(error)

@@ -95,6 +95,8 @@ class JobRun:
     """Whether all tasks of its gang have run at once since they were placed; see ``gangs``."""
     filed: int = 0
     """Operations that were filed on it so far."""
+    undone: str = ""
+    """Of an ended job of one component: its tasks that have not succeeded (``JobRecord.undone``)."""
 
     @classmethod
     def new(cls, job: Job, record: JobRecord) -> JobRun:
@@ -103,6 +105,9 @@ class JobRun:
             name: _component(spec, record.components.get(name), job.carried.get(name, ()))
             for name, spec in job.components.items()
         }
+        if job.follows_tasks:
+            for component in components.values():
+                component.close()
         return cls(
             id=record.id,
             name=job.name,
@@ -132,6 +137,7 @@ class JobRun:
             rerun_of=record.rerun_of,
             delete=record.delete,
             whole=record.whole,
+            undone=record.undone,
         )
 
     @classmethod
@@ -224,7 +230,9 @@ class Cluster:
     latest: dict[str, str] = field(default_factory=dict)
     """Job name → id of its newest run."""
     followers: dict[str, set[str]] = field(default_factory=dict)
-    """Job name or id → ids of the queued jobs that wait for it."""
+    """Job name or id → ids of the jobs that wait for it."""
+    task_followers: dict[str, set[str]] = field(default_factory=dict)
+    """Job name or id → ids of the jobs whose tasks wait for its tasks."""
     usage: dict[str, float] = field(default_factory=dict)
     """User → decayed use of the cluster, as of ``usage_at``."""
     usage_at: float = 0.0

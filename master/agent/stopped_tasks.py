@@ -39,17 +39,22 @@ def is_stopped(task: TaskRecord) -> bool:
 
 
 def reason(components: Iterable[ComponentRun]) -> Reason:
-    """Return why a job ends as STOPPED: which of the tasks that it needs were stopped."""
+    """Return why a job ends without success: which of the tasks that it needs were stopped, or skipped."""
     stopped = [
         (f"{part.spec.name}.{index}", task)
         for part in components
         for index, task in sorted(part.tasks.items())
         if task.state is TaskState.STOPPED and not task.released
     ]
-    name, first = stopped[0]
+    name, first = next((each for each in stopped if _is_skipped(each[1])), stopped[0])
     others = f" and {len(stopped) - 1} more" if len(stopped) > 1 else ""
     how = first.reason.message if first.reason else "stopped"
-    return Reason(ReasonCode.USER_STOPPED, f"{name}{others}: {how}", {"tasks": len(stopped)})
+    code = ReasonCode.AFTER_FAILED if _is_skipped(first) else ReasonCode.USER_STOPPED
+    return Reason(code, f"{name}{others}: {how}", {"tasks": len(stopped)})
+
+
+def _is_skipped(task: TaskRecord) -> bool:
+    return task.reason is not None and task.reason.code is ReasonCode.AFTER_FAILED
 
 
 def _named(run: JobRun, names: Iterable[str]) -> Iterator[tuple[ComponentRun, int]]:

@@ -19,7 +19,18 @@ from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import gangs, job_end, jobs, memory_growth, preemption, repairs, repeated_errors, scaling, setbacks
+from master.agent import (
+    gangs,
+    job_end,
+    jobs,
+    memory_growth,
+    preemption,
+    repairs,
+    repeated_errors,
+    scaling,
+    setbacks,
+    task_dependencies,
+)
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -103,6 +114,8 @@ def _take(
             _drained(step, node, component, task, event)
         case Ended():
             _ended(step, node, run, component, index, task, event)
+            if task.state.ended:
+                task_dependencies.task_ended(step, run, index)
         case _:
             assert_never(event)
 

@@ -10,7 +10,7 @@ from grass.errors import ConflictError, InputError, NotFoundError, UndecodableEr
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.model.sizes import SizeError, check_removal, scaling_warning, target_size
+from grass.model.sizes import SizeError, check_scaling, scaling_warning, target_size
 from grass.system.clock import steady
 from grass.system.entropy import operation_id
 from grass.wire.calls import OperationRequest
@@ -169,7 +169,7 @@ def _check_scaling(call: Call, record: JobRecord, wanted: OperationRequest) -> N
         if key.component != component.name:
             raise InputError(f"remove: {task} is not a task of {component.name}")
     try:
-        check_removal(spec, component.name, wanted.remove)
+        check_scaling(spec, component.name, wanted.remove)
     except SizeError as error:
         raise InputError(f"job {record.name}: {error}") from error
     if record.operation is not None and wanted.delta is not None:

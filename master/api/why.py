@@ -39,7 +39,7 @@ _NEXT = {
     ReasonCode.DEPENDS_ON: "starts when the component it depends on reaches that state",
     ReasonCode.BACKOFF: "restarts by itself after the wait",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
-    ReasonCode.AFTER: "starts once that job has ended as required; see `grass job show JOB`",
+    ReasonCode.AFTER: "starts once that job, or that task of it, has ended as required; see `grass job show JOB`",
     ReasonCode.QUOTA: "starts when other tasks of this user end, or files of theirs are removed from the share; "
     "an administrator can raise the quota",
     ReasonCode.CONSTRAINTS: "starts when a node joins that matches its constraints; see `grass node list`",
@@ -91,7 +91,8 @@ def why_view(
         reason, failed = task.reason, task.state is TaskState.FAILED
         if task.state in _PROGRESS and not (reason and reason.code in _DELAYS):
             continue
-        key = (task.component, task.state, alike(reason) if failed else reason)
+        skipped = reason is not None and reason.code is ReasonCode.AFTER_FAILED
+        key = (task.component, task.state, alike(reason) if failed or skipped else reason)
         first, indexes = groups.setdefault(key, (task, []))
         indexes.append(task.index)
         if task.index < first.index:

@@ -91,7 +91,9 @@ def check_indexes(component: ComponentRun, ends: bool) -> None:
     assert all(index < component.next_index for index in component.holes)
     beyond = sum(index >= component.next_index for index in members)
     assert beyond == component.skipped, f"{component.spec.name}: {component.skipped} skipped, but {sorted(members)}"
-    assert ends or len(members) - beyond == component.next_index - len(component.holes), (
+    closed = component.closed or set()
+    assert not closed & members and len(closed) + len(members) <= component.size + len(leaving)
+    assert ends or len(members) + len(closed) - beyond == component.next_index - len(component.holes), (
         f"{component.spec.name}: {sorted(members)}"
     )
     assert component.joining <= members

@@ -219,6 +219,31 @@ def test_a_job_may_wait_for_others(text: str, wanted: tuple[After, ...]) -> None
     assert job_of(text).after == wanted
 
 
+def test_a_task_may_wait_for_the_same_one_of_another_job() -> None:
+    text = "{name: a, after: {job: b, tasks: same}, components: {x: {command: c, replicas: 4}}}"
+    assert parse_job(read_document(text)).job.after == (After("b", same_tasks=True),)
+
+
+@pytest.mark.parametrize(
+    ("after", "more", "problem"),
+    [
+        ("{job: b, tasks: all}", "", 'after.tasks: must be one of same; got "all"'),
+        ("{job: b, tasks: same, state: ended}", "", "after.state: must be left out: with `tasks: same`"),
+        ("{job: b, tasks: same}", "gang: true,", "after.tasks: cannot be combined with `gang`"),
+        ("[c, {job: b, tasks: same}]", "gang: true,", "after[1].tasks: cannot be combined with `gang`"),
+    ],
+)
+def test_tasks_that_cannot_wait_each_for_another_are_refused(after: str, more: str, problem: str) -> None:
+    text = f"{{name: a, after: {after}, {more} components: {{x: {{command: c, replicas: 4}}}}}}"
+    (found,) = problems_of(text)
+    assert found.startswith(problem)
+
+
+def test_components_have_no_tasks_in_common_with_another_job() -> None:
+    (found,) = job_problems("after: {job: b, tasks: same}")
+    assert found == "after.tasks: needs a job with one component, got 2; use `depends_on` between them"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

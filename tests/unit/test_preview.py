@@ -135,6 +135,8 @@ def test_jobs_that_it_would_wait_for_are_named() -> None:
     assert preview(world, text)["reason"]["code"] == "after-failed"
     for state in ("ended", "failed"):
         assert preview(world, text.replace("[b]", f"{{job: b, state: {state}}}"))["reason"] is None
+    same = preview(world, text.replace("[b]", "{job: b, tasks: same}"))
+    assert same["reason"] is None and where(same, "x") == {"n1": 1}
     assert preview(world, text.replace("[b]", "[nobody]"))["reason"]["code"] == "after"
 
 

@@ -261,6 +261,21 @@ def test_a_job_that_is_not_there_yet_is_a_warning() -> None:
     ]
 
 
+def array(name: str, size: int, more: str = "") -> Job:
+    return parse_job(read_document(f"{{name: {name}, {more} components: {{x: {{command: c, replicas: {size}}}}}}}")).job
+
+
+def test_arrays_of_different_sizes_do_not_follow_each_other_task_by_task() -> None:
+    follower = array("a", 3, "after: {job: b, tasks: same},")
+    assert check_after(follower, {"b": (array("b", 3), False)}.get) == []
+    with pytest.raises(ManifestError, match=r"after\.tasks: both jobs must have as many tasks: b has 4, this one 3"):
+        check_after(follower, {"b": (array("b", 4), True)}.get)
+    several = parse_job(read_document("{name: b, components: {x: {command: c}, y: {command: c}}}")).job
+    second = array("a", 3, "after: [c, {job: b, tasks: same}],")
+    with pytest.raises(ManifestError, match=r"after\[1\].tasks: job b has 2 components"):
+        check_after(second, {"b": (several, False)}.get)
+
+
 def test_a_thousand_components_are_compared_with_a_thousand_nodes_at_once() -> None:
     common = {f"l{number}": "v" for number in range(40)}
     nodes = [
