@@ -129,6 +129,7 @@ class Client(
         job_id: str | None = None,
         hold: bool = False,
         delay: float | None = None,
+        after_namesake: bool = False,
     ) -> StartedView:
         """Start a job and return its name, id and warnings. The job is durable when this returns.
 
@@ -137,7 +138,8 @@ class Client(
         of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
         ``job_id``: its id, ``NAME-xxxxxxxx`` (by default a new one); with the id of an earlier start, nothing is
         started, and the answer is that of the earlier one. ``hold``: nothing of it starts until ``release``. ``delay``:
-        seconds from now before which nothing of it starts.
+        seconds from now before which nothing of it starts. ``after_namesake``: while jobs of its name are active, it
+        waits for their end, under its name with a number (``NAME.2``), which the answer has.
         Raises ManifestError, ConflictError (that name is active); after Ctrl-C SubmissionInterrupted, with the id of
         the job, if it may run.
         """
@@ -158,6 +160,7 @@ class Client(
             "file": builtins(pack(*file)) if file else None,
             **({"hold": True} if hold else {}),  # an older cluster knows neither
             **({"delay": delay} if delay is not None else {}),
+            **({"after_namesake": True} if after_namesake else {}),
         }
         with after_ctrl_c(SubmissionInterrupted(new_id)):
             return self._submit("/v1/jobs", body, source, STARTED)

@@ -62,6 +62,7 @@ class Terms:
     env: Mapping[str, str] = field(default_factory=dict)
     hold: bool = False
     delay: float | None = None
+    after_namesake: bool = False
 
 
 @click.command("apply", cls=Command)
@@ -134,16 +135,16 @@ def _path(source: Source, problem: Problem) -> str:
     return f"{source.name}: {problem.path}" if problem.path else source.name
 
 
-def check_cluster(client: Client, found: Sequence[Document]) -> None:
+def check_cluster(client: Client, found: Sequence[Document], *, names: bool = True) -> None:
     """Compare the documents with the jobs of the cluster: names of new jobs must be free, jobs to scale must exist.
 
-    Raises ConflictError or ManifestError. The API itself checks the name of a single job.
+    ``names``: whether they must. Raises ConflictError or ManifestError. The API itself checks the name of a single job.
     """
     check_scaling(lambda: client, found)
     for each in found:
         if isinstance(each, JobDocument):
             client.check_programs(each.source.document, each.source.folder, each.source.name)
-            if len(found) > 1:
+            if names and len(found) > 1:
                 _check_name(client, each)
 
 
@@ -208,6 +209,7 @@ def apply_one(client: Client, invocation: Invocation, each: Document, terms: Ter
             file=source.file,
             hold=terms.hold,
             delay=terms.delay,
+            after_namesake=terms.after_namesake,
         )
     for warning in started.warnings:
         invocation.output.warn(warning)

@@ -36,6 +36,9 @@ class StartCommand(Command):
 @click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
 @HOLD
 @AT
+@click.option(
+    "--after-namesake", is_flag=True, help="While a job of that name is active, wait for its end as NAME.2, NAME.3 …"
+)
 @environment_options
 @pass_invocation
 def start(
@@ -44,6 +47,7 @@ def start(
     strict: bool,
     hold: bool,
     at: float | None,
+    after_namesake: bool,
     env: tuple[str, ...],
     env_file: tuple[str, ...],
     env_all: bool,
@@ -64,5 +68,5 @@ def start(
     sources = [source for file in files for source in sources_of(file, arguments)]
     found = checked(called(sources, name) if name is not None else sources, added)
     client = invocation.client()
-    check_cluster(client, found)
-    apply_all(client, invocation, found, Terms(strict, added, hold, at))
+    check_cluster(client, found, names=not after_namesake)
+    apply_all(client, invocation, found, Terms(strict, added, hold, at, after_namesake))

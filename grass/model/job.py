@@ -343,12 +343,14 @@ class After:
     """A job to wait for, by name or id, and the state that it must reach.
 
     ``same_tasks``: task ``i`` waits only until task ``i`` of that job has succeeded. Each job then has one component,
-    and both have as many tasks.
+    and both have as many tasks. ``past``: the job was there when this one was submitted, so if it is not, it has ended
+    and was deleted.
     """
 
     job: str
     state: AfterState = AfterState.SUCCEEDED
     same_tasks: bool = False
+    past: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,10 @@ class Records:
         """Return the id of the newest run of a job, if that was deleted while older ones are kept."""
         return self._backend.hget(self._keys.deleted, name)
 
+    def active(self) -> dict[str, str]:
+        """Return name → id of all active jobs."""
+        return self._backend.hgetall(self._keys.live)
+
     def run(self, job_id: str) -> JobRecord | None:
         return self._one(JOB_RECORD, self._keys.jobs, job_id)
 

@@ -71,6 +71,8 @@ class Submission(Call, frozen=True):
     """Start nothing of it until it is released."""
     delay: Annotated[float, Meta(ge=0, le=MOST_DELAY)] | None = None
     """Seconds from now before which nothing of it starts. A difference, because clocks of machines differ."""
+    after_namesake: bool = False
+    """While jobs of its name are active, wait until they have ended, under the name with a number: ``NAME.2``."""
 
 
 class Preview(Call, frozen=True):

@@ -80,6 +80,8 @@ def note_met(step: Step, run: JobRun) -> Unmet | None:
         other = None if position in run.met else find(step, run, after)
         if other is not None and after.same_tasks and (problem := _note_tasks(step, run, other)):
             return problem
+        if other is None and after.past:
+            _met(step, run, position)
         if other is None or not other.state.ended:
             continue
         if not after.same_tasks and not after.state.allows(other.state):
@@ -87,13 +89,18 @@ def note_met(step: Step, run: JobRun) -> Unmet | None:
             message = f"cannot start: it waited until job {after.job} {AIMS[after.state]}, but that job is {how}"
             reason = Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
             return Unmet(after.state, reason)
-        run.met |= {position}
         run.awaited = {**run.awaited, other.name: other.id}
-        step.cluster.followers.get(after.job, set()).discard(run.id)
-        _discard(step.cluster.task_followers, after.job, run.id)
-        step.changes.plan = True
-        step.touch_job(run)
+        _met(step, run, position)
     return None
+
+
+def _met(step: Step, run: JobRun, position: int) -> None:
+    after = run.job.after[position]
+    run.met |= {position}
+    step.cluster.followers.get(after.job, set()).discard(run.id)
+    _discard(step.cluster.task_followers, after.job, run.id)
+    step.changes.plan = True
+    step.touch_job(run)
 
 
 def find(step: Step, run: JobRun, after: After) -> JobRun | None:

@@ -19,7 +19,7 @@ def check_after(job: Job, find: Lookup) -> list[str]:
     """Return warnings about jobs that do not exist yet. Raises ManifestError for a cycle, or tasks without partners."""
     warnings = []
     for after in job.after:
-        if find(after.job) is None:
+        if find(after.job) is None and not after.past:
             warnings.append(f"after: job {after.job} does not exist yet; this job waits for it")
     if problems := list(_unequal(job, find)):
         raise ManifestError(problems)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 from msgspec import UNSET, structs
 
 from grass import trace
@@ -17,6 +20,7 @@ from grass.wire.job_views import JobView, StartedView, TasksView, WaitedView, Wh
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
+from master.api import namesakes
 from master.api.call import Call, Pieces, PiecesToEnd, Reply
 from master.api.chosen_ids import check_own, check_unused
 from master.api.feed import PAUSE
@@ -29,11 +33,13 @@ from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.ranks import have_ranks, with_ranks
 from master.api.redaction import Redaction
-from master.api.submission import Terms, accept_job
+from master.api.submission import Accepted, Terms, accept_job
 from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
 from master.api.why import on_silent_nodes, why_view
 
+_NAMESAKE_TRIES = 50
+"""How often a job looks for a free name behind its namesakes."""
 DELETE_SECONDS = 3.0
 """Time to wait for the deletion: less than a client waits for an answer."""
 
@@ -44,29 +50,45 @@ def start_job(call: Call) -> Reply:
     config = call.api.config
     accepted = accept_job(submission, store.nodes, run_id, Terms.of(config, call.user))
     check_programs([accepted.job], program_sources(call))
-    job, job_id = with_named_files(accepted.job, config.data_dir, call.confined), accepted.job_id
-    now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
+    job = with_named_files(accepted.job, config.data_dir, call.confined)
     trace.mark("API: manifest read")
+    if not submission.after_namesake:
+        return Reply(_submit(call, submission, replace(accepted, job=job)), 201)
+    run = accepted.job_id.rpartition("-")[2]
+    for _ in range(_NAMESAKE_TRIES):
+        active = store.active()
+        known = namesakes.earlier(job.name, run, active, lambda job_id: store.run(job_id) is not None)
+        if known is not None:
+            check_own(call, known[1])
+            return Reply(StartedView(*known, ()), 201)
+        queued = namesakes.behind(job, active)
+        with suppress(ConflictError):  # somebody else took that name just now
+            return Reply(_submit(call, submission, replace(accepted, job=queued, job_id=f"{queued.name}-{run}")), 201)
+    raise ConflictError(f"job {job.name}: others start jobs of this name all the time; try again")
+
+
+def _submit(call: Call, submission: Submission, accepted: Accepted) -> StartedView:
+    job, job_id = accepted.job, accepted.job_id
+    now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
-    user, file, address = call.user, accepted.file, call.address
     check_unused(call, job_id)
-    fresh = store.submit(
+    fresh = call.api.store.submit(
         job,
         job_id=job_id,
-        user=user,
+        user=call.user,
         now=now,
         warnings=warnings,
-        held=user if submission.hold else None,
+        held=call.user if submission.hold else None,
         starts=None if submission.delay is None else now + submission.delay,
-        file=file,
+        file=accepted.file,
         sighting=sighting,
-        address=address,
+        address=call.address,
     )
     trace.mark("API: stored")
     if not fresh:
         check_own(call, job_id)
-    return Reply(StartedView(job.name, job_id, tuple(warnings)), 201)
+    return StartedView(job.name, job_id, tuple(warnings))
 
 
 def show_job(call: Call, job: str) -> JobDetails:

@@ -10,7 +10,7 @@ import pytest
 
 from grass.model.ending import Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import After, Component, Job, Ready, Restart, RestartOn
+from grass.model.job import After, AfterState, Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.wire import codec
 from grass.wire.operation_record import OperationKind
@@ -424,3 +424,11 @@ def test_new_members_are_placed_at_once_after_a_task_that_waited_for_the_same_ro
     assert outcome(world, "o1") == "RESERVING"
     world.add_node("n3", cpu=2)
     assert len(world.running()) == 3 and outcome(world, "o1") == "DONE"
+
+
+def test_a_job_behind_a_namesake_starts_also_if_that_was_deleted_before_its_ticket_came() -> None:
+    world = World()
+    world.add_node("n1", cpu=2)
+    gone = After("j-deadbeef", AfterState.ENDED, past=True)
+    world.submit(Job("j.2", elastic(1).components, ("w",), after=(gone,)))
+    assert world.job("j.2")["state"] == "RUNNING"
