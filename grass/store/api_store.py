@@ -96,8 +96,8 @@ class ApiStore(Records, Tickets):
                 return False
         live = self._backend.hget(keys.live, job.name)
         raise ConflictError(
-            f"job {job.name} is still active ({live}); stop it with `grass job stop {job.name}`, choose another name, or "
-            "wait for its end with `grass job start --after-namesake`"
+            f"job {job.name} is still active ({live}); stop it with `grass job stop {job.name}`, choose another name, "
+            "or wait for its end with `grass job start --after-namesake`"
         )
 
     def check_writes(self) -> None:

@@ -14,6 +14,7 @@ Kind = Literal[
     "again",
     "begin",
     "deadline",
+    "ahead",
     "housekeeping",
     "nodes",
     "schedule",
@@ -33,7 +34,7 @@ Item = tuple[Kind, str, str, int]
 """(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""
 
 
-OF_JOBS: frozenset[Kind] = frozenset({"restart", "again", "deadline", "operation", "setback"})
+OF_JOBS: frozenset[Kind] = frozenset({"restart", "again", "deadline", "ahead", "operation", "setback"})
 """Kinds of items that do nothing once their job has ended."""
 _FEW = 200
 

@@ -9,6 +9,7 @@ from grass.model.ending import Clean, Enough
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from master.agent.agenda import Agenda
 from master.agent.component_run import ComponentRun
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -106,6 +107,22 @@ def start_clock(step: Step, run: JobRun) -> None:
     if run.job.ending.deadline is not None and run.last_deadline is None:
         run.last_deadline = step.later(run.job.ending.deadline)
         step.agenda.add(run.last_deadline.at, "deadline", run.id)
+    plan_notices(step.agenda, run)
+
+
+def plan_notices(agenda: Agenda, run: JobRun) -> None:
+    """Have tasks told ahead of the time limits of their job (``limit_notices``)."""
+    for name, component in run.components.items():
+        if (at := notice_at(run, component)) is not None:
+            agenda.add(at, "ahead", run.id, name)
+
+
+def notice_at(run: JobRun, component: ComponentRun) -> float | None:
+    """Return the steady time at which tasks of a component are told of the time limit of their job, or None.
+
+    Not in the first half of the time, however long the notice is."""
+    notice, limit, ends = component.spec.notice, time_limit(run), must_end_by(run)
+    return None if notice is None or limit is None or not ends else min(ends) - min(notice.seconds, limit / 2)
 
 
 def exceeded(step: Step, run: JobRun) -> Reason | None:

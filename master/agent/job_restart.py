@@ -11,7 +11,7 @@ from grass.model.event_kind import EventKind
 from grass.model.lifecycle import JobState, TaskState, check_task
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.task_record import TaskRecord
-from master.agent import task_dependencies
+from master.agent import job_end, task_dependencies
 from master.agent.component_run import ComponentRun, Counts
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -46,6 +46,7 @@ def start_again(step: Step, run: JobRun) -> None:
     step.agenda.add(run.not_before.at, "again", run.id)
     if run.last_deadline is not None:  # it may have passed while tasks were being stopped
         step.agenda.add(run.last_deadline.at, "deadline", run.id)
+    job_end.plan_notices(step.agenda, run)
     step.touch_job(run)
     step.event(EventKind.JOB_RESTARTS, f"job {run.name}: {text}", job=run.name, run=run.id)
     step.changes.plan = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grass.model.event_kind import EventKind
 from grass.model.job_settings import SettingError, differences
 from grass.wire.tickets import SetJob
+from master.agent import job_end
 from master.agent.state import JobRun
 from master.agent.step import Step
 
@@ -39,8 +40,10 @@ def _move_deadline(step: Step, run: JobRun, before: float | None) -> None:
     after, old = run.job.timeout, run.deadline
     if after is None:
         run.deadline = None
+        job_end.plan_notices(step.agenda, run)
         return
     run.deadline = step.later(after)
     if old is not None and before is not None:
         run.deadline = old._replace(at=old.at - before + after)
     step.agenda.add(run.deadline.at, "deadline", run.id)
+    job_end.plan_notices(step.agenda, run)

@@ -14,6 +14,7 @@ from master.agent import (
     job_dependencies,
     job_end,
     job_restart,
+    limit_notices,
     notifications,
     queued_jobs,
     scaling,
@@ -128,8 +129,11 @@ def settle(step: Step, run: JobRun) -> None:
         finish(step, run, JobState.FAILED, why_component_failed(failed), code)
     elif any(part.counts[TaskState.STOPPED] for part in needed) and (_all_ended(needed) or _blocked_for_ever(run)):
         reason = stopped_tasks.reason(needed)
-        state = JobState.FAILED if reason.code is ReasonCode.AFTER_FAILED else JobState.STOPPED
-        finish(step, run, state, reason, None)
+        state = JobState.STOPPED if reason.code is ReasonCode.USER_STOPPED else JobState.FAILED
+        if reason.code is ReasonCode.TIMEOUT:
+            finish(step, run, state, limit_notices.of_job(run), 124)
+        else:
+            finish(step, run, state, reason, None)
 
 
 def unmet(run: JobRun, component: Component) -> Reason | None:

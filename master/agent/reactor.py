@@ -65,6 +65,7 @@ from master.agent import (
     job_restart,
     job_set,
     jobs,
+    limit_notices,
     node_checks,
     node_tickets,
     nodes,
@@ -347,7 +348,7 @@ def _due(step: Step, item: Item) -> None:
     kind, name, component, index = item
     run = step.cluster.jobs.get(name)
     match kind:
-        case "restart" | "again" | "begin" | "deadline" | "operation" | "setback":
+        case "restart" | "again" | "begin" | "deadline" | "ahead" | "operation" | "setback":
             if run is not None and not run.state.ended:
                 _job_due(step, kind, run, component, index)
         case "schedule":
@@ -377,7 +378,7 @@ def _node_due(step: Step, kind: Literal["drain", "checked"], node: str) -> None:
 
 def _job_due(
     step: Step,
-    kind: Literal["restart", "again", "begin", "deadline", "operation", "setback"],
+    kind: Literal["restart", "again", "begin", "deadline", "ahead", "operation", "setback"],
     run: JobRun,
     component: str,
     index: int,
@@ -394,6 +395,8 @@ def _job_due(
             job_restart.due(step, run)
         case "begin":
             queued_jobs.await_begin(step, run)
+        case "ahead":
+            limit_notices.due(step, run, run.components[component])
         case "deadline":
             if (reason := job_end.exceeded(step, run)) is not None:
                 jobs.out_of_time(step, run, reason)

@@ -23,7 +23,7 @@ from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
 from grass.wire.operation_record import OperationRecord, OperationState
 from grass.wire.task_record import TaskRecord
-from master.agent import fairness, job_dependencies, nodes, scaling, task_dependencies
+from master.agent import fairness, job_dependencies, job_end, nodes, scaling, task_dependencies
 from master.agent.agenda import Agenda
 from master.agent.allocation import allocate_task
 from master.agent.component_run import ComponentRun
@@ -222,6 +222,7 @@ def _job_times(run: JobRun, record: JobRecord, agenda: Agenda, now: _Now) -> Non
         later = now.at + (run.job.ending.deadline or 0.0)
         run.last_deadline = Moment(now.steady_at(record.last_deadline, later), now.boot)
         agenda.add(run.last_deadline.at, "deadline", run.id)
+    job_end.plan_notices(agenda, run)
     if record.not_before is not None:
         run.not_before = Moment(now.steady_at(record.not_before, now.at), now.boot)
         agenda.add(run.not_before.at, "again", run.id)

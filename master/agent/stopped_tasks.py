@@ -34,8 +34,8 @@ def stop(step: Step, run: JobRun, ticket: StopTasks) -> None:
 
 
 def is_stopped(task: TaskRecord) -> bool:
-    """Return whether a user stops the task's present attempt, so that the task must not start again."""
-    return task.preempted is not None and task.preempted.code is ReasonCode.USER_STOPPED
+    """Return whether a user, or a time limit of its job, stops the task's present attempt: it must not start again."""
+    return task.preempted is not None and task.preempted.code in (ReasonCode.USER_STOPPED, ReasonCode.TIMEOUT)
 
 
 def reason(components: Iterable[ComponentRun]) -> Reason:
@@ -46,15 +46,17 @@ def reason(components: Iterable[ComponentRun]) -> Reason:
         for index, task in sorted(part.tasks.items())
         if task.state is TaskState.STOPPED and not task.released
     ]
-    name, first = next((each for each in stopped if _is_skipped(each[1])), stopped[0])
+    name, first = next((each for each in stopped if _failed_code(each[1])), stopped[0])
     others = f" and {len(stopped) - 1} more" if len(stopped) > 1 else ""
     how = first.reason.message if first.reason else "stopped"
-    code = ReasonCode.AFTER_FAILED if _is_skipped(first) else ReasonCode.USER_STOPPED
+    code = _failed_code(first) or ReasonCode.USER_STOPPED
     return Reason(code, f"{name}{others}: {how}", {"tasks": len(stopped)})
 
 
-def _is_skipped(task: TaskRecord) -> bool:
-    return task.reason is not None and task.reason.code is ReasonCode.AFTER_FAILED
+def _failed_code(task: TaskRecord) -> ReasonCode | None:
+    """Return the code of a reason with which the job of a stopped task has failed."""
+    code = None if task.reason is None else task.reason.code
+    return code if code in (ReasonCode.AFTER_FAILED, ReasonCode.TIMEOUT) else None
 
 
 def _named(run: JobRun, names: Iterable[str]) -> Iterator[tuple[ComponentRun, int]]:

@@ -9,7 +9,7 @@ import pytest
 
 from grass.errors import ConflictError
 from grass.model.ending import Ending, JobRestart
-from grass.model.job import After, AfterState, Component, Condition, ExitCodes, Job, Restart, RestartOn
+from grass.model.job import After, AfterState, Component, Condition, ExitCodes, Job, Notice, Restart, RestartOn
 from grass.model.job_settings import JobSettings, SettingError
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.resources import Resources
@@ -362,6 +362,18 @@ def test_a_time_limit_of_a_running_job_counts_from_where_the_old_one_began(takeo
     assert [each["message"] for each in world.events() if each["kind"] == "job-set"] == [
         "job j: time limit 3m20s instead of 1m40s"
     ]
+
+
+def test_tasks_are_told_ahead_of_the_limit_that_the_job_has_then() -> None:
+    job = array(1)
+    noticed = replace(job.components["t"], notice=Notice(30.0))
+    world = world_of(replace(job, components={"t": noticed}, timeout=100.0))
+    world.nodes["n1"].obstinate = True
+    world.ticket("set", id="j-1", settings={"timeout": 200.0})
+    world.advance(168, CALM)
+    assert world.tasks("j-1")["t.0"]["reason"] is None
+    world.advance(5)
+    assert world.tasks("j-1")["t.0"]["reason"]["code"] == "timeout"
 
 
 def test_a_job_without_a_limit_gets_one_from_now_on_and_can_lose_it() -> None:
