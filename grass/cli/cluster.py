@@ -152,7 +152,7 @@ def status(invocation: Invocation) -> Exit:
         view, code = replace(view, error=str(error)), Exit(error.exit_code)
     if view.store is not None:
         code = Exit(error_of(builtins(view.store)).exit_code)
-    invocation.output.show(Result(view, partial(cluster_text.status_page, view, clock.wall()), [name]))
+    invocation.output.show(Result(view, partial(cluster_text.status_page, view, clock.wall()), [name], items="daemons"))
     for message in found.problems:
         invocation.output.warn(message)
     return code

@@ -71,7 +71,7 @@ def plan(invocation: Invocation, file: Path) -> None:
     answer = invocation.client().plan(file)
     for warning in answer.warnings:
         invocation.output.warn(warning)
-    invocation.output.show(Result(answer, partial(job_plan.page, answer), []))
+    invocation.output.show(Result(answer, partial(job_plan.page, answer), [], items="components"))
 
 
 @job.command()

@@ -66,7 +66,7 @@ def check(
     view = check_nodes(client, names, reached, image=image, wait=wait, progress=invocation.output.progress)
     past = {each.verdict.node: client.node_checks(each.verdict.node) for each in view.checks} if compare else None
     bad = [each.verdict.node for each in view.checks if each.verdict.state != "good"]
-    invocation.output.show(Result(builtins(view), partial(checked, view, past), bad))
+    invocation.output.show(Result(builtins(view), partial(checked, view, past), bad, items="checks"))
     for each in view.checks:
         _note_quarantine(invocation, each.verdict.node, reached)
     return Exit.JOB_FAILED if bad or view.between or view.unknown else Exit.OK

@@ -54,7 +54,7 @@ class Result:
     """Result of a command in its formats.
 
     ``rows``: titles and cells for csv; None: those of ``data``. ``items``: the key in ``data`` of what has a line each
-    in csv; None: ``data`` is a list of it, or one item itself.
+    in csv, a list or a mapping by name; None: ``data`` is a list of it, or one item itself.
     """
 
     data: object

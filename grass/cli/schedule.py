@@ -67,7 +67,7 @@ def list_schedules(invocation: Invocation) -> None:
 def show(invocation: Invocation, name: str) -> None:
     """Show one schedule in detail, with its jobs."""
     view = invocation.client().schedule(name)
-    invocation.output.show(Result(view, partial(schedule_page, view), [view.name]))
+    invocation.output.show(Result(view, partial(schedule_page, view), [view.name], items="runs"))
 
 
 @schedule.command()

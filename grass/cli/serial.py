@@ -24,6 +24,8 @@ def csv_text(titles: Sequence[str], rows: Sequence[Sequence[str]], *, header: bo
     import io
 
     text = io.StringIO()
+    if not titles:
+        return ""
     writer = csv.writer(text, lineterminator="\n")
     cells = [["" if cell == NOTHING else cell for cell in row] for row in rows]
     writer.writerows([titles, *cells] if header else cells)
@@ -33,7 +35,10 @@ def csv_text(titles: Sequence[str], rows: Sequence[Sequence[str]], *, header: bo
 def items_of(result: Result) -> Any:
     """Return what has a line each in csv."""
     data = result.plain()
-    return data if result.items is None else data[result.items]
+    found = data if result.items is None else data.get(result.items, data)
+    if result.items is not None and isinstance(found, Mapping) and found is not data:
+        return [{"name": name, **item} for name, item in found.items()]
+    return found
 
 
 def rows_of(data: Any) -> Rows:

@@ -125,6 +125,8 @@ def test_bad_usage_exits_with_2_and_a_message_in_either_format(arguments: list[s
     ("arguments", "said"),
     [
         (["jobs"], "no such command 'jobs'; did you mean `grass job list`?\nsee `grass --help`"),
+        (["rm", "x"], "no such command 'rm'; did you mean `grass job delete NAME`?\nsee `grass --help`"),
+        (["scontrol"], "no such command 'scontrol'; did you mean `grass job set NAME`?\nsee `grass --help`"),
         (["job", "strat"], "no such command 'strat'; did you mean `grass job start`?\nsee `grass job --help`"),
         (["scale", "x"], "no such command 'scale'; did you mean `grass job scale`?"),
         (["frob"], "no such command 'frob'\nsee `grass --help`"),

@@ -38,6 +38,13 @@ def test_csv_has_a_line_for_each_part_of_a_page() -> None:
     assert shown(Format.CSV, Result(page, lambda _: [], items="tasks")) == "task,pid\nw.0,\nw.1,7\n"
 
 
+def test_csv_names_the_parts_of_a_mapping_and_is_empty_without_items() -> None:
+    page = {"name": "a", "parts": {"w": {"tasks": 2}, "v": {"tasks": 1}}}
+    assert shown(Format.CSV, Result(page, lambda _: [], items="parts")) == "name,tasks\nw,2\nv,1\n"
+    assert shown(Format.CSV, Result({"name": "a"}, lambda _: [], items="runs")) == "name\na\n"
+    assert shown(Format.CSV, Result([], lambda _: [])) == ""
+
+
 def test_a_stream_of_csv_has_one_header() -> None:
     out = io.StringIO()
     output = Output(out, io.StringIO(), Format.CSV)
