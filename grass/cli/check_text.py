@@ -12,6 +12,7 @@ from grass.cli.table import Column, paragraph, table
 
 if TYPE_CHECKING:
     from grass.wire.checks import CheckedView, NodeCheck
+    from grass.wire.node_speed import NodeSpeed
 
 _LIST = (Column("NODE"), Column("VERDICT"), Column("MEASURED", drop=1), Column("EVIDENCE", wrap=True))
 _PAST = (
@@ -51,6 +52,15 @@ def check_facts(check: NodeCheck | None, at: float) -> Iterator[tuple[str, str]]
         yield "Beside it", "; ".join(check.between)
     if figures := _figures(check):
         yield "Measured", figures
+
+
+def speed_fact(speed: NodeSpeed | None, at: float) -> str:
+    """Return how fast a node is, and how that is known; empty: it was not measured."""
+    if speed is None or (speed.check is None and speed.steps is None):
+        return ""
+    parts = [("level 1", speed.check, speed.check_at), ("steps of tasks", speed.steps, speed.steps_at)]
+    known = [f"{name}: {each:.2f} x, {show_age(when, at)} ago" for name, each, when in parts if each is not None]
+    return f"{speed.value:g} x the median of nodes like it ({'; '.join(known)})"
 
 
 def _verdict(check: NodeCheck) -> str:

@@ -89,7 +89,7 @@ def job_page(
     lines = pairs(_job_facts(job, phase, now), width)
     if curves:
         lines += ["", *curves]
-    lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job.components.items()], width)]
+    lines += ["", *table(_COMPONENTS, [component_row(*item) for item in job.components.items()], width)]
     if shown:
         lines += ["", *_task_table(shown, now, width)]
     if len(shown) < task_count:
@@ -173,8 +173,9 @@ def ran_for(view: JobView | TaskView, now: float) -> str:
     return show_span((now if view.ended is None else view.ended) - view.started)
 
 
-def _component_row(name: str, part: ComponentRecord) -> list[str]:
-    return [name, show_counts(part.counts), show_reason(part.reason)]
+def component_row(name: str, part: ComponentRecord) -> list[str]:
+    where = part.placed if part.on_nodes else ""
+    return [name, show_counts(part.counts), "; ".join(each for each in (show_reason(part.reason), where) if each)]
 
 
 def _task_row(task: TaskView, now: float) -> list[str]:

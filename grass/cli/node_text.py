@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_age, show_free, show_reason
-from grass.cli.check_text import check_facts
+from grass.cli.check_text import check_facts, speed_fact
 from grass.cli.table import Column, pairs, table
 from grass.cli.usage_text import figures
 from grass.model.amounts import show_memory
@@ -80,6 +80,7 @@ def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | No
         ("Reason", show_reason(view.reason)),
         *_failed_checks(view.reason),
         *check_facts(view.check, at),
+        ("Speed", speed_fact(view.speed, at)),
         ("Address", view.address or NOTHING),
         ("Version", view.version or NOTHING),
         ("Seen", f"{show_age(view.seen, at)} ago" if view.seen else NOTHING),

@@ -28,6 +28,8 @@ def page(answer: WhyView, width: int | None) -> list[str]:
             lines += paragraph(line, width, indent=4)
         if finding.cause not in (Cause.SLOW_MEMBER, Cause.NODE_CHECK):
             lines += paragraph(f"`grass job stacks {answer.name}` shows where its processes are now", width, indent=2)
+    for component, placed in answer.placed.items():
+        lines += ["", *paragraph(f"{component}: {placed}", width)]
     for group in answer.groups:
         lines += ["", *paragraph(f"{group.component}: {_tasks(group)}", width)]
         lines += paragraph(show_reason(group.reason), width, indent=2)

@@ -104,6 +104,8 @@ class NodeCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     times: dict[str, float] = {}
     """Name of a measurement → the better of its rounds, in seconds. ``pair`` is the best of level 2."""
     figures: dict[str, float] = {}
+    model: Short = ""
+    """Of its GPUs, or of its processor, if level 1 was measured."""
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, omit_defaults=True):

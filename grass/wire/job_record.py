@@ -41,6 +41,13 @@ class ComponentRecord(msgspec.Struct, frozen=True):
     """Whether a task of it has run since its job was started, or started again."""
     typical: float | None = None
     """Seconds of its tasks that succeeded last, in the median; None: none has."""
+    placed: str = ""
+    """What the planner says of where its tasks are: on nodes that were measured to be faster than others."""
+
+    @property
+    def on_nodes(self) -> bool:
+        """Return whether some of its tasks are on nodes."""
+        return any(count for state, count in self.counts.items() if state.on_node)
 
     @property
     def end(self) -> int:

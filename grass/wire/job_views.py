@@ -189,6 +189,8 @@ class WhyView(msgspec.Struct, frozen=True):
     groups: tuple[WhyGroup, ...]
     findings: tuple[Finding, ...] = ()
     """What rules found: that parts of it stand still, and why."""
+    placed: dict[str, str] = {}
+    """Component → why its tasks are where they are, if the planner preferred faster nodes."""
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):

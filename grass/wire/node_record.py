@@ -16,6 +16,7 @@ from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.machines import Machines
 from grass.wire.moment import Moment
+from grass.wire.node_speed import NodeSpeed
 
 
 class DrainRecord(NamedTuple):
@@ -82,6 +83,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Why it gets no tasks, by a check."""
     bad_devices: dict[int, str] = {}
     """Device id → what a check found. They are in ``quarantine``, too."""
+    speed: NodeSpeed | None = None
+    """How fast it was measured to be. None: it was not measured."""
 
 
 NODE_RECORD: Form[NodeRecord] = Form(NodeRecord)

@@ -11,6 +11,7 @@ from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.machines import Machines
+from grass.wire.node_speed import NodeSpeed
 
 
 class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +66,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Device id → why no new task gets it."""
     check: NodeCheck | None = None
     """Its newest check. None: it was not checked."""
+    speed: NodeSpeed | None = None
+    """How fast it is beside nodes like it. None: it was not measured."""
 
 
 class NodesView(msgspec.Struct, frozen=True):

@@ -301,6 +301,14 @@ class NoteFinding(msgspec.Struct, frozen=True, tag_field="kind", tag="finding"):
     finding: Finding
 
 
+class StepSpeeds(msgspec.Struct, frozen=True, tag_field="kind", tag="step-speeds"):
+    """Note how fast nodes are by the steps that tasks reported lately. Filed by the monitor."""
+
+    nodes: dict[str, float]
+    """Node → its speed; 1.0 is the median of nodes like it."""
+
+
+MonitorTicket = KeptFiles | NoteFinding | StepSpeeds
 NodeTicket = CordonNode | UncordonNode | NodeChecked | ReleaseNode | DrainNode | StopNode | RemoveNode | SuspectNode
 QueuedTicket = HoldJob | ReleaseJob
 JobTicket = StopJob | StopTasks | DeleteJob | SetJob | QueuedTicket
@@ -327,6 +335,6 @@ FREEING = (
     *(CordonNode, DrainNode, StopNode, RemoveNode),
 )
 """Tickets that end something, or give something back: what one needs when the disk is full."""
-Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles | NoteFinding
+Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | MonitorTicket
 
 TICKET: Form[Ticket] = Form(Ticket)

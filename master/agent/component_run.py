@@ -144,6 +144,8 @@ class ComponentRun:
     """Steady time at which the job is queued again, because fewer tasks than ``min`` run."""
     informed: frozenset[str] = frozenset()
     """Nodes that were sent the present membership."""
+    placed: str = ""
+    """As in its record."""
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:

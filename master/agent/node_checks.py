@@ -5,7 +5,7 @@ from __future__ import annotations
 from grass.model.event_kind import EventKind
 from grass.model.reasons import Details, Reason, ReasonCode
 from grass.wire.checks import NodeCheck
-from master.agent import checks_before
+from master.agent import checks_before, node_speeds
 from master.agent.node_run import NodeRun
 from master.agent.nodes import update_devices, update_readiness
 from master.agent.step import Step
@@ -18,6 +18,7 @@ def take(step: Step, node: NodeRun, check: NodeCheck) -> None:
     """Keep a check. A bad node, or its bad devices, get no new tasks until a check that reaches as far is good."""
     verdict, name = check.verdict, node.name
     node.check = check
+    node_speeds.take_check(step, node, check)
     step.changes.checks.append((name, check))
     seen = f": {'; '.join(verdict.evidence)}" if verdict.evidence else ""
     fault = f" ({verdict.fault})" if verdict.fault else ""

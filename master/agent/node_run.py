@@ -16,6 +16,7 @@ from grass.wire.heartbeat import NodeUsage
 from grass.wire.keys import LaunchKey
 from grass.wire.machines import Machines
 from grass.wire.moment import Moment
+from grass.wire.node_speed import NodeSpeed
 from grass.wire.task_record import TaskRecord
 
 NOTHING = Resources()
@@ -130,6 +131,8 @@ class NodeRun:
     """Why it must get no tasks, by a check."""
     bad_devices: dict[int, str] = field(default_factory=dict)
     """Device → why no new task gets it, by a check."""
+    speed: NodeSpeed | None = None
+    """How fast it was measured to be; see ``node_speeds``."""
     cordoned: bool = False
     drain: Drain | None = None
     written: float = float("-inf")

@@ -5,7 +5,7 @@ No I/O: all effects are in the step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grass.api.task_token import job_secret
@@ -25,12 +25,14 @@ from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.waiting_reasons import record_waiting_reasons
 from master.planning.backlog import depth
-from master.planning.model import DeviceShares, Placement, Plan, QueuedJob
+from master.planning.model import DeviceShares, Placement, Plan, Preferred, QueuedJob
 
 LARGE = 2_000
 """Nodes, queued jobs and launches, in all, from which on plans are spaced out, because each takes milliseconds."""
 SPACING = 4e-6
 """Seconds between plans, for each of them."""
+_SHOWN = 3
+"""Names in a sentence."""
 MOST_SET_ASIDE = 8
 """Jobs that one round may set aside because the planner failed on them. The next round finds further ones."""
 
@@ -41,7 +43,7 @@ def place(step: Step) -> None:
     if _too_early(step):
         return
     plan = _decide(step)
-    if plan is None or not _carry_out(step, checks_before.passed(step, plan.placements)):
+    if plan is None or not _carry_out(step, checks_before.passed(step, plan.placements), plan.preferred):
         return
     for eviction in plan.evictions:
         step.work = Work("plan", eviction.beneficiary)
@@ -84,7 +86,7 @@ def _failing_job(step: Step, queue: Sequence[QueuedJob]) -> QueuedJob:
     return queue[fails - 1]
 
 
-def _carry_out(step: Step, placements: list[Placement]) -> bool:
+def _carry_out(step: Step, placements: list[Placement], preferred: Mapping[tuple[str, str], Preferred]) -> bool:
     """Assign the placements. Return False if the round's limit was reached: the next round plans the rest.
 
     A gang is never divided."""
@@ -106,11 +108,27 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
             devices = placement.devices[:count]
             chosen = placement if whole else replace(placement, count=count, devices=devices)
             _assign(step, chosen, sizes.get((placement.job, placement.node), 0))
+            _note_placed(step, placement, preferred.get((placement.job, placement.component)))
     step.work = None
     if left:
         step.cluster.cache.postpone()
         step.agenda.add(step.now, "plan")
     return not left
+
+
+def _note_placed(step: Step, placement: Placement, preferred: Preferred | None) -> None:
+    """Keep what the planner says of where tasks of the component are; about one task that is placed anew, nothing."""
+    component = step.cluster.jobs[placement.job].components[placement.component]
+    if preferred is not None:
+        names = [f"{name} ({speed:g} x)" for name, speed in preferred.slower]
+        slower = ", ".join(names[:_SHOWN]) + (" and others" if len(names) > _SHOWN else "")
+        component.placed = f"placed on {_listed(preferred.nodes)}: measured faster than {slower}"
+    elif component.on_node == placement.count:
+        component.placed = ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def refill(step: Step) -> None:

@@ -120,6 +120,7 @@ def node_of(node: NodeRun) -> Node:
         free_ports(len(node.ports)),
         node.machine_labels,
         _is_checkable(node),
+        1.0 if node.speed is None else node.speed.value,
     )
 
 

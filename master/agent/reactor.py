@@ -30,6 +30,7 @@ from grass.wire.tickets import (
     JobTicket,
     JoinNode,
     KeptFiles,
+    MonitorTicket,
     NodeChecked,
     NodeTicket,
     NoteFinding,
@@ -49,6 +50,7 @@ from grass.wire.tickets import (
     SetJob,
     StartJob,
     StartSchedule,
+    StepSpeeds,
     StopJob,
     StopNode,
     StopSchedule,
@@ -67,6 +69,7 @@ from master.agent import (
     jobs,
     limit_notices,
     node_checks,
+    node_speeds,
     node_tickets,
     nodes,
     operations,
@@ -185,7 +188,7 @@ def _settle_one(step: Step, run: JobRun) -> None:
 
 
 def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
-    if not isinstance(ticket, (StartJob, PlanJob, SuspectNode, KeptFiles, NoteFinding)):
+    if not isinstance(ticket, (StartJob, PlanJob, SuspectNode, MonitorTicket)):
         step.asked = {ticket.user: ticket.address}
     _take_ticket(step, entry_id, ticket)
     step.asked = {}
@@ -218,19 +221,21 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             | SuspectNode()
         ):
             _node_ticket(step, ticket)
-        case KeptFiles() | NoteFinding():
+        case KeptFiles() | NoteFinding() | StepSpeeds():
             _monitor_ticket(step, ticket)
         case _:
             assert_never(ticket)
 
 
-def _monitor_ticket(step: Step, ticket: KeptFiles | NoteFinding) -> None:
+def _monitor_ticket(step: Step, ticket: MonitorTicket) -> None:
     match ticket:
         case KeptFiles(users):
             step.cluster.kept_files = users
             step.changes.kept_files = step.changes.plan = True
         case NoteFinding(finding):
             _note_finding(step, finding)
+        case StepSpeeds(measured):
+            node_speeds.take_steps(step, measured)
         case _:
             assert_never(ticket)
 
@@ -413,6 +418,7 @@ def _periodic(step: Step, kind: Literal["nodes", "housekeeping", "usage"]) -> No
             _expire(step)
             step.agenda.add(step.now + step.limits.check_interval, kind)
         case "usage":
+            node_speeds.tick(step)
             fairness.tick(step)
             step.agenda.add(step.now + fairness.INTERVAL, kind)
         case _:

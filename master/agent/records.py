@@ -27,6 +27,7 @@ def job_record(run: JobRun) -> JobRecord:
             component.slots,
             component.ran,
             component.typical,
+            component.placed,
         )
     return JobRecord(
         id=run.id,
@@ -108,5 +109,6 @@ def node_record(node: NodeRun) -> NodeRecord:
         check=node.check,
         condemned=node.condemned,
         bad_devices=node.bad_devices,
+        speed=node.speed,
         drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove, drain.address),
     )

@@ -64,6 +64,7 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
     cluster = Cluster(schedules=dict(loaded.schedules), kept_files=dict(loaded.kept_files))
     for name, record in loaded.nodes.items():
         cluster.nodes[name] = _node(cluster, record, agenda, at, loaded.changes.get(name, 0))
+    cluster.models_checked = {node.speed.model for node in cluster.nodes.values() if node.speed and node.speed.times}
     _usage(cluster, loaded, at, half_life)
     agenda.add(now + fairness.INTERVAL, "usage")
     runs = [run for job in loaded.jobs if (run := _job(cluster, job, agenda, at)) is not None]
@@ -150,6 +151,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         check=record.check,
         condemned=record.condemned,
         bad_devices=dict(record.bad_devices),
+        speed=record.speed,
     )
     node.see(record.machines)
     nodes.offer_devices(node)
@@ -179,6 +181,7 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
     for name, part in run.components.items():
         _finish_component(part, run.state)
         part.reason = now.reasons.shared(record.components[name].reason)
+        part.placed = record.components[name].placed
     if run.state in (JobState.QUEUED, JobState.SUSPENDED):
         run.nodes.clear()  # it has left all nodes, which its tasks still name
     run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome

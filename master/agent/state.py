@@ -238,6 +238,10 @@ class Cluster:
     usage_at: float = 0.0
     kept_files: dict[str, dict[str, int]] = field(default_factory=dict)
     """User → ``space`` and ``files`` in the share, as the monitor measured them last."""
+    models_checked: set[str] = field(default_factory=set)
+    """Models of nodes with new checks, whose speeds are to be compared (``node_speeds``)."""
+    faded_at: float = float("-inf")
+    """Steady time at which speeds of nodes faded last."""
     leaving: set[str] = field(default_factory=set)
     """Nodes with a drain."""
     left: set[str] = field(default_factory=set)

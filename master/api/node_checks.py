@@ -184,6 +184,7 @@ def _check(
         between=tuple(between),
         times=times,
         figures=alone.figures,
+        model=alone.model,
     )
 
 

@@ -153,6 +153,7 @@ def node_view(record: NodeRecord, seen: Collection[str] | None = None) -> NodeVi
         cordoned=record.cordoned,
         quarantine={str(device): why for device, why in record.quarantine.items()},
         check=record.check,
+        speed=record.speed,
     )
 
 

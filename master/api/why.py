@@ -101,7 +101,8 @@ def why_view(
     order = list(job.components)
     found = [_group(record, job, task, counts[key], indexes) for key, (task, indexes) in groups.items()]
     found.sort(key=lambda group: (order.index(group.component), group.state.value))
-    return WhyView(record.id, record.name, record.state, record.reason, tuple(found), findings)
+    placed = {name: part.placed for name, part in record.components.items() if part.placed and part.on_nodes}
+    return WhyView(record.id, record.name, record.state, record.reason, tuple(found), findings, placed)
 
 
 def _group(record: JobRecord, job: Job, task: TaskView, count: int, indexes: Sequence[int]) -> WhyGroup:

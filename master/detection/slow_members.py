@@ -50,10 +50,12 @@ class Slow(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a window showed. ``ended``: members that were slow, and are no longer."""
+    """What a window showed. ``ended``: members that were slow, and are no longer. ``times``: seconds of a step, of all
+    members if they are enough to compare."""
 
     slow: tuple[Slow, ...]
     ended: tuple[Member, ...]
+    times: Mapping[Member, float]
 
 
 @dataclass
@@ -117,21 +119,26 @@ class SlowMembers:
             component.began, component.members = now, {}
 
     def _judge(self, component: _Component) -> Verdict:
-        slow = self._slow(component.members)
+        times = self._times(component.members)
+        slow = self._slow(times)
         confirmed = {member: each for member, each in slow.items() if member in component.suspects}
         found = frozenset(confirmed)
         fresh = tuple(each for member, each in confirmed.items() if member not in component.found)
         ended = tuple(component.found - found)
         component.suspects, component.found = frozenset(slow), found
-        return Verdict(fresh, ended)
+        return Verdict(fresh, ended, times)
 
-    def _slow(self, members: Mapping[Member, _Measured]) -> dict[Member, Slow]:
+    def _times(self, members: Mapping[Member, _Measured]) -> dict[Member, float]:
         limits = self._limits
         own = {member: seconds for member, each in members.items() if (seconds := each.own(limits)) is not None}
         between = {member: seconds for member, each in members.items() if (seconds := each.between(limits)) is not None}
         times = own if len(own) >= limits.members else between
-        if len(times) < limits.members:
+        return times if len(times) >= limits.members else {}
+
+    def _slow(self, times: Mapping[Member, float]) -> dict[Member, Slow]:
+        if not times:
             return {}
+        limits = self._limits
         median = median_low(list(times.values()))
         return {
             member: Slow(member, seconds, median, limits.window)

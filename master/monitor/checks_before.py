@@ -93,7 +93,13 @@ def checked(node: str, record: JobRecord, text: bytes) -> NodeCheck:
         [verdict] = judge(Measurements((alone,)), {}).nodes
     times = {name: min(rounds) for name, rounds in alone.times.items() if rounds}
     return NodeCheck(
-        at=record.ended or 0.0, user=GRASS, level=level, verdict=verdict, times=times, figures=alone.figures
+        at=record.ended or 0.0,
+        user=GRASS,
+        level=level,
+        verdict=verdict,
+        times=times,
+        figures=alone.figures,
+        model=alone.model,
     )
 
 

@@ -1,5 +1,7 @@
 """Says which members of a component are slower than the others, and replaces them where the job wants that.
 
+What their steps say of the speed of nodes goes to the master-agent, for the planner.
+
 The rules (``master.detection.slow_members``) decide who is slow. A slow task is replaced (``replace: slow``) only if
 the planner says that another node could run it now, where no other slow member is. Used by ``__main__``.
 """
@@ -10,10 +12,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from statistics import median_low
 from typing import NamedTuple
 
 from msgspec import structs
 
+from grass.checks.speed import Stepped, by_steps
 from grass.model.amounts import show_span
 from grass.model.job import Job, Replace
 from grass.model.key_text import checked_attempt_parts
@@ -27,9 +31,9 @@ from grass.system import clock
 from grass.system.entropy import operation_id, run_id
 from grass.wire.finding import Cause, Finding, FindingState
 from grass.wire.operation_record import GRASS, OperationKind
-from grass.wire.tickets import NoteFinding, ReplaceTask
+from grass.wire.tickets import NoteFinding, ReplaceTask, StepSpeeds
 from master.autoscale.question import idle, one_more_unit
-from master.detection.slow_members import Limits, Member, Slow, SlowMembers
+from master.detection.slow_members import Limits, Member, Slow, SlowMembers, Verdict
 from master.monitor.open_findings import OpenFindings
 
 MOST_REPLACED = 2
@@ -90,15 +94,31 @@ class SlowTasks:
 
     def turn(self) -> None:
         """Announce slow members, and replace some. Raises UnreachableError."""
+        speeds: dict[str, list[float]] = {}
         for verdict in self._rules.judged(self._now):
+            for node, each in self._by_steps(verdict).items():
+                speeds.setdefault(node, []).append(each)
             for member in verdict.ended:
                 self._over(member)
             for slow in verdict.slow:
                 self._found(slow)
+        if speeds:
+            self._tickets.ticket(StepSpeeds({node: median_low(each) for node, each in speeds.items()}))
         for asked in list(self._asked):
             self._answered(asked)
         if len(self._where) > 2 * _MOST_JOBS:
             self._where = {member: node for member, node in self._where.items() if member in self._slow}
+
+    def _by_steps(self, verdict: Verdict) -> dict[str, float]:
+        """Return node → how fast it is by the steps of one component, beside nodes with GPUs of the same models."""
+        where = {member: self._where[member] for member in verdict.times if member in self._where}
+        kinds = {
+            node.name: ", ".join(sorted({gpu.name for gpu in node.gpus}))
+            for node in (self._records.some_nodes(sorted({*where.values()})) if where else ())
+        }
+        return by_steps(
+            Stepped(node, kinds[node], verdict.times[member]) for member, node in where.items() if node in kinds
+        )
 
     def _is_watched(self, member: Member) -> bool:
         part = None

@@ -16,4 +16,6 @@ def decide(snapshot: Snapshot) -> Plan:
     decided = Round(snapshot)
     decided.run()
     waiting = Explainer(snapshot, decided).waiting()
-    return Plan(decided.placements(), decided.evictions(), waiting, decided.reserved(), decided.estimated())
+    return Plan(
+        decided.placements(), decided.evictions(), waiting, decided.reserved(), decided.estimated(), decided.preferred
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from heapq import heappop, heappush
 
 import numpy as np
@@ -14,6 +15,9 @@ from master.planning.need import Need
 from master.planning.node_table import Ints, Mask
 from master.planning.ranking import BaseScores, Ranking, length_of
 from master.planning.topology import Topology
+
+_LOOKED_AT, _NAMED = 64, 4
+"""Slow nodes that are looked at, to say that others were preferred, and how many are named."""
 
 
 class Finder:
@@ -28,15 +32,19 @@ class Finder:
         self._booked: list[tuple[QueuedJob, Demand, int]] = []
         self._reported = 0
         self._base = BaseScores(free_table)
-        self._candidates: dict[tuple[str, str, str, float], tuple[Candidates, Ranking, Need]] = {}
+        self._candidates: dict[tuple[str, str, str, float, bool], tuple[Candidates, Ranking, Need]] = {}
 
-    def place(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None) -> int:
-        """Allocate up to ``most`` tasks on the nodes of ``within`` (None: all). Return the number allocated."""
+    def place(
+        self, job: QueuedJob, demand: Demand, most: int, within: Mask | None = None, *, fast: bool = False
+    ) -> int:
+        """Allocate up to ``most`` tasks on the nodes of ``within`` (None: all). Return the number allocated.
+
+        ``fast``: whether faster nodes are preferred."""
         if most <= 0:
             return 0
         if within is not None or demand.spread is not None or demand.pack is not None:
-            return self._place_by_topology(job, demand, most, within)
-        candidates, ranking, need = self._of(job, demand)
+            return self._place_by_topology(job, demand, most, within, fast)
+        candidates, ranking, need = self._of(job, demand, fast)
         left = most
         for index, count in candidates.best(job.seconds, job.expected):
             times = min(count, left) if ranking.fills else 1
@@ -58,9 +66,30 @@ class Finder:
         """Drop all placements except the first ``after``."""
         del self.placements[after:], self._booked[after:]
 
-    def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None) -> int:
+    def slower_than(
+        self, job: QueuedJob, demand: Demand, chosen: Collection[str], within: Mask | None
+    ) -> list[tuple[str, float]]:
+        """Return some nodes, with speeds, that are slower than all ``chosen`` ones, and where a task fits, too."""
+        table, slowness = self.table, self.table.slowness
+        if slowness is None or not chosen:
+            return []
+        least = max(slowness[table.index_by_name[name]] for name in chosen)
+        need = table.need(demand.shape)
+        found: list[tuple[str, float]] = []
+        for index in table.slowest[:_LOOKED_AT]:
+            if slowness[index] <= least or len(found) == _NAMED:
+                break
+            if (
+                (within is None or within[index])
+                and table.is_eligible(demand.shape, index)
+                and self.ledger.count(need, index, job.seconds, job.expected)
+            ):
+                found.append((table.nodes[index].name, table.nodes[index].speed))
+        return found
+
+    def _place_by_topology(self, job: QueuedJob, demand: Demand, most: int, within: Mask | None, fast: bool) -> int:
         need = self.table.need(demand.shape)
-        ranking = Ranking(self._base, need, job.policy, job.metric, length_of(job.seconds))
+        ranking = Ranking(self._base, need, job.policy, job.metric, length_of(job.seconds), fast=fast)
         counts = self.topology.counts(need, job.seconds, within, job.expected)
         placed = self._placed_now(job, demand.component)
         if demand.pack is not None:
@@ -117,12 +146,12 @@ class Finder:
         self.placements.append(Placement(job.id, demand.component, node, times, devices))
         self._booked.append((job, demand, index))
 
-    def _of(self, job: QueuedJob, demand: Demand) -> tuple[Candidates, Ranking, Need]:
+    def _of(self, job: QueuedJob, demand: Demand, fast: bool) -> tuple[Candidates, Ranking, Need]:
         length = length_of(job.seconds)
-        key = (demand.shape.key, job.policy.value, job.metric, length)
+        key = (demand.shape.key, job.policy.value, job.metric, length, fast)
         found = self._candidates.get(key)
         if found is None:
             need = self.table.need(demand.shape)
-            ranking = Ranking(self._base, need, job.policy, job.metric, length)
+            ranking = Ranking(self._base, need, job.policy, job.metric, length, fast=fast)
             found = self._candidates[key] = (Candidates(self.free_table, need, ranking), ranking, need)
         return found

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from grass.model.job import GpuNeed, Policy
 from grass.model.namespace import is_namespace
@@ -64,7 +65,8 @@ class Node:
     "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
     ``without_image``: whether it runs tasks without an image. ``programs``: those of frameworks on the PATH of its
     processes; None: not known. ``machines``: labels of the machines of a namespace, if they are seen. ``checkable``:
-    whether it is closed, but accepts the task that holds it for a check.
+    whether it is closed, but accepts the task that holds it for a check. ``speed``: beside nodes like it, as measured;
+    1.0: as fast as their median, or not known.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Node:
     ports: int = 10_000
     machines: tuple[Mapping[str, str], ...] = ()
     checkable: bool = False
+    speed: float = 1.0
 
     @cached_property
     def pods(self) -> bool:
@@ -313,6 +316,15 @@ class Eviction:
     devices: tuple[DeviceShares, ...] = ()
 
 
+class Preferred(NamedTuple):
+    """Nodes that tasks of a gang got, and nodes that would have done as well, but were measured to be slower.
+
+    ``slower``: (name, speed) of the slowest of these."""
+
+    nodes: tuple[str, ...]
+    slower: tuple[tuple[str, float], ...]
+
+
 class Waiting(Mapping[tuple[str, str], Reason]):
     """(job, component) → reason. ``groups``: (equal jobs, component, reason).
 
@@ -349,6 +361,8 @@ class Plan:
 
     ``estimated``: each job with a reservation → seconds until it starts, if estimates gave the time, otherwise None. A
     later snapshot names the job in ``Snapshot.late`` when the first such time has passed.
+
+    ``preferred``: (job, component) → the nodes that a gang got because they are faster.
     """
 
     placements: list[Placement] = field(default_factory=list)
@@ -356,3 +370,4 @@ class Plan:
     waiting: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
     reserved: Sequence[str] = ()
     estimated: Mapping[str, float | None] = field(default_factory=dict)
+    preferred: Mapping[tuple[str, str], Preferred] = field(default_factory=dict)

@@ -31,6 +31,9 @@ GRAIN = 1e9
 """Shares of nodes are counted in billionths, so that they can be compared as whole numbers."""
 
 
+MOST_FASTER, MOST_SLOWER = 3, 8
+"""Tenths of the speed of nodes like it, beyond which a further difference says nothing."""
+
 _WITHOUT_IMAGE = attrgetter("without_image")
 _CHECKABLE = attrgetter("checkable")
 
@@ -83,6 +86,25 @@ class NodeTable:
         node = self.nodes[index]
         accepts = not node.closed or (node.checkable and shape.checks)
         return bool(accepts) and all(test(node) for _, _, test in _tests(shape))
+
+    @cached_property
+    def slowness(self) -> list[float] | None:
+        """Return by how many tenths of its like's speed each node is slower; negative: faster. None: nothing is known
+        of any."""
+        if all(node.speed == 1.0 for node in self.nodes):
+            return None
+        return [float(max(-MOST_FASTER, min(MOST_SLOWER, round((1 - node.speed) * 10)))) for node in self.nodes]
+
+    @cached_property
+    def slownesses(self) -> Floats:
+        """Return ``slowness`` as an array."""
+        return np.array(self.slowness or [0.0] * len(self.nodes))
+
+    @cached_property
+    def slowest(self) -> list[int]:
+        """Return the nodes that are slower than others like them, the slowest first."""
+        slow = [(-each, index) for index, each in enumerate(self.slowness or ()) if each > 0]
+        return [index for _, index in sorted(slow)]
 
     def usable(self, need: Need, index: int) -> tuple[int, ...]:
         """Return indexes of a node's devices that match a need."""

@@ -3,8 +3,9 @@
 ``best-fit`` first prefers nodes that stay busy for the whole task, or that the task keeps busy for the least extra
 time, so that whole nodes become empty. Among these nodes, the node with the least left over wins, as a sum of shares of
 its totals; GPUs weigh most for a task that uses GPUs. So large tasks and gangs fit later. A share of a GPU prefers a
-device that is already shared. ``single-metric-balanced``: the node with the most left of one metric.
-``single-metric-compacted``: the node with the least left.
+device that is already shared. Tasks of a gang, which are as fast as their slowest node, prefer nodes that were measured
+to be faster; that counts more than what is left over, and less than whole nodes that stay empty.
+``single-metric-balanced``: the node with the most left of one metric. ``single-metric-compacted``: with the least.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from master.planning.node_table import GRAIN, Floats
 
 GPU_WEIGHT = 16.0
 """Weight of a node's GPUs, relative to its cores or its memory, for a task that uses GPUs."""
-LONGER = 32.0 * GRAIN
-"""Weight of one step of ``_STEPS``: more than any sum of shares."""
-BREAKS_A_DEVICE = 1024.0 * GRAIN
+SLOWER = 20.0 * GRAIN
+"""Weight of a tenth of the speed of a node: more than any sum of shares."""
+LONGER = 256.0 * GRAIN
+"""Weight of one step of ``_STEPS``: more than any sum of shares, and of all tenths of speed."""
+BREAKS_A_DEVICE = 8192.0 * GRAIN
 """More than all steps: a whole device becomes shared only if no shared device suffices."""
 _STEPS = [0.0, *(450.0 * 2**power for power in range(1, 14))]
 """Steps, in seconds, of the extra time that a task keeps a node busy. Time limits are rough, so small differences
@@ -85,9 +88,13 @@ class BaseScores:
 
 
 class Ranking:
-    """Scores for one need under one policy. ``fills``: a chosen node stays the best until the node is full."""
+    """Scores for one need under one policy. ``fills``: a chosen node stays the best until the node is full.
 
-    def __init__(self, base: BaseScores, need: Need, policy: Policy, metric: str, length: float) -> None:
+    ``fast``: whether best-fit prefers faster nodes."""
+
+    def __init__(
+        self, base: BaseScores, need: Need, policy: Policy, metric: str, length: float, *, fast: bool = False
+    ) -> None:
         self._base = base
         self._ledger, self._table, self._free_table = base.ledger, base.table, base.free_table
         self._need = need
@@ -100,6 +107,7 @@ class Ranking:
         self._column = base.table.columns.get(metric) if policy is not Policy.BEST_FIT else None
         self.fills = policy is not Policy.BALANCED
         self._by_metric = policy is not Policy.BEST_FIT
+        self._slowness = base.table.slowness if fast else None
         self.step = float(dict(need.amounts).get(self._column, 0)) if self._column is not None else 1.0
         """Increase of a node's score with each task, under the balanced policy."""
 
@@ -119,6 +127,8 @@ class Ranking:
             devices = free_table.devices
             shared = ((devices >= need.fraction) & (devices < DEVICE) & self._table.usable_devices(need)).any(axis=1)
             scores = scores + np.where(shared, 0.0, BREAKS_A_DEVICE)
+        if self._slowness is not None:
+            scores = scores + SLOWER * self._table.slownesses
         rounded: Floats = np.rint(scores)
         return rounded
 
@@ -134,4 +144,6 @@ class Ranking:
             usable = self._table.usable(need, index)
             if not any(need.fraction <= free.devices[device] < DEVICE for device in usable):
                 score += BREAKS_A_DEVICE
+        if self._slowness is not None:
+            score += SLOWER * self._slowness[index]
         return float(round(score))

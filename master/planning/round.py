@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from grass.model.job import Policy
 from grass.model.reasons import ReasonCode
 from master.planning.fair_shares import FairShares
 from master.planning.finder import Finder
@@ -18,7 +19,7 @@ from master.planning.free_table import FreeTable
 from master.planning.futures import Futures
 from master.planning.lanes import Lane, Lanes
 from master.planning.ledger import Ledger
-from master.planning.model import Demand, Eviction, Placement, QueuedJob, Snapshot
+from master.planning.model import Demand, Eviction, Placement, Preferred, QueuedJob, Snapshot
 from master.planning.node_table import Mask, NodeTable
 from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
@@ -98,6 +99,7 @@ class Round:
         self._head_has_turn = False
         self.starts: dict[str, float | None] = {}
         self.by_estimates: set[str] = set()
+        self.preferred: dict[tuple[str, str], Preferred] = {}
         self._reserved: list[str] = []
         self._running = snapshot.running
         self._futures: Futures | None = None
@@ -209,12 +211,31 @@ class Round:
             self.quotas.reserve(job.user, gang)
             left += [Rest(demand, demand.count, ReasonCode.QUOTA) for demand in gang]
             return 0
-        if not any(self._place_all(job, order, within) for order in self._orders(gang)):
+        booked = len(self.finder.placements)
+        fast = self._prefers_fast(job) and self._place_gang(job, gang, within, fast=True)
+        in_any_order = len(gang) == 1 and gang[0].spread is None and gang[0].pack is None
+        if not fast and ((in_any_order and self._prefers_fast(job)) or not self._place_gang(job, gang, within)):
             left += [Rest(demand, demand.count, ReasonCode.GANG) for demand in gang]
             return 0
+        if fast:
+            self._note_preferred(job, gang, booked, within)
         for demand in gang:
             self.shares.add(job.user, demand.shape.resources, demand.count)
         return sum(demand.count for demand in gang)
+
+    def _prefers_fast(self, job: QueuedJob) -> bool:
+        return job.policy is Policy.BEST_FIT and self.table.slowness is not None
+
+    def _place_gang(self, job: QueuedJob, gang: list[Demand], within: Mask | None, *, fast: bool = False) -> bool:
+        return any(self._place_all(job, order, within, fast) for order in self._orders(gang))
+
+    def _note_preferred(self, job: QueuedJob, gang: list[Demand], booked: int, within: Mask | None) -> None:
+        """Note which nodes of the placements after the first ``booked`` were preferred to slower ones."""
+        for demand in gang:
+            here = [each.node for each in self.finder.placements[booked:] if each.component == demand.component]
+            nodes = tuple(sorted({*here}))
+            if slower := self.finder.slower_than(job, demand, nodes, within):
+                self.preferred[job.id, demand.component] = Preferred(nodes, tuple(slower))
 
     def _orders(self, gang: list[Demand]) -> Iterator[list[Demand]]:
         """Yield the orders in which to try a gang: largest tasks first; then least spare capacity first.
@@ -232,11 +253,11 @@ class Round:
         """Return how many more tasks of the demand would fit now, if nothing else were placed."""
         return int(self.free_table.counts(self.table.need(demand.shape)).sum()) - demand.count
 
-    def _place_all(self, job: QueuedJob, demands: list[Demand], within: Mask | None) -> bool:
+    def _place_all(self, job: QueuedJob, demands: list[Demand], within: Mask | None, fast: bool) -> bool:
         """Place all of the demands, or nothing."""
         mark, booked = self.ledger.begin(), len(self.finder.placements)
         for demand in demands:
-            if self.finder.place(job, demand, demand.count, within) < demand.count:
+            if self.finder.place(job, demand, demand.count, within, fast=fast) < demand.count:
                 self.ledger.roll_back(mark)
                 self.finder.forget(booked)
                 return False

@@ -154,6 +154,21 @@ def test_a_slow_member_is_an_event_and_the_answer_to_why() -> None:
     assert training.records.findings("train-1") == ()
 
 
+def test_the_node_of_a_slow_member_counts_as_slow_until_its_steps_are_as_fast_as_the_others() -> None:
+    training = Training()
+    slow = training.node("w.3")
+
+    def speed(name: str) -> float:
+        record = training.records.node(name)
+        assert record is not None
+        return 1.0 if record.speed is None else record.speed.value
+
+    training.run(110)
+    assert (speed(slow), speed(training.node("w.0")), speed("n5")) == (0.5, 1.0, 1.0)
+    training.run(400, slow="w.2")
+    assert speed(slow) > 0.9 and speed(training.node("w.2")) < 0.6
+
+
 def test_a_slow_member_is_no_event_where_findings_are_only_logged() -> None:
     training = Training(on_hang=OnHang.LOG)
     training.run(230)

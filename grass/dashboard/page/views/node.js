@@ -96,6 +96,7 @@ function about(node) {
     ["Runtimes", (node.runtimes || []).join(", ")], ["Grass", node.version],
     ...Object.entries(VERSIONS).map(([key, text]) => (node.versions?.[key] ? [text, node.versions[key]] : null)), ["Topology", [(node.path || []).join(" / ") || "–", node.path_note ? ` (${node.path_note})` : ""]],
     ["Labels", Object.entries(node.labels || {}).map(([key, value]) => [h("span.chip", `${key}=${value}`), " "])],
+    node.speed ? ["Speed", `${node.speed.value ?? 1} × the median of nodes like it`] : null,
     ["Load", node.usage ? node.usage.load.toFixed(2) : "–"], ["Scratch", node.resources?.disk ? bytes(node.resources.disk) : "–"],
     ...Object.entries(node.resources?.custom || {}).map(([key, value]) => [key, `${count(node.free?.custom?.[key] || 0)} of ${count(value)} free`]),
   ]);
