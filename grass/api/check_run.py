@@ -6,9 +6,9 @@ them. What a node does not answer is a finding, never an error of the check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
@@ -65,12 +65,13 @@ def check_nodes(
     """Check nodes, and return the verdicts. Raises ConflictError if a node has tasks and ``wait`` is not set."""
     begun, since = client.begin_check(nodes, level, image=image, wait=wait), clock.steady()
     try:
-        _wait_for_tasks(client, begun.job, len(begun.nodes), None if wait else _STARTS, progress)
-        with _sessions(client, begun.job, begun.nodes) as (sessions, missing):
-            measured = measure(begun.nodes, sessions, level, lambda: begun.at + clock.steady() - since, progress)
-        lost = tuple(Alone(name, problems=(Problem("host", why),)) for name, why in missing.items())
-        whole = structs.replace(measured, alone=(*measured.alone, *lost))
-        return client.finish_check(begun.job, level, whole)
+        with _Sessions(client, begun.job, begun.nodes) as sessions:
+            _wait_for_tasks(client, begun.job, sessions, None if wait else _STARTS, progress)
+            sessions.open_rest()
+            measured = measure(begun.nodes, sessions.found, level, lambda: begun.at + clock.steady() - since, progress)
+            lost = tuple(Alone(name, problems=(Problem("host", why),)) for name, why in sessions.missing.items())
+            whole = structs.replace(measured, alone=(*measured.alone, *lost))
+            return client.finish_check(begun.job, level, whole)
     except BaseException:
         with suppress(GrassError):
             client.stop(begun.job, grace=0.0)
@@ -139,19 +140,22 @@ def _meet(a: HeldNode, b: HeldNode, sessions: Mapping[str, Asked], seconds: floa
 
 
 def _wait_for_tasks(
-    client: Client, job: str, number: int, seconds: float | None, progress: Callable[[str], object]
+    client: Client, job: str, sessions: _Sessions, seconds: float | None, progress: Callable[[str], object]
 ) -> None:
-    """Wait until the tasks that hold the nodes run, or failed to start. Raises ConflictError with the reason."""
+    """Wait until the tasks that hold the nodes run, or failed to start. Start the program beside each that runs: its
+    task ends without. Raises ConflictError with the reason."""
     until, said = None if seconds is None else clock.steady() + seconds, ""
     backoff = Backoff(0.1, 2.0)
     while True:
-        states = [each.state for each in client.tasks(job)]
+        tasks = client.tasks(job)
+        states = [each.state for each in tasks]
         if TaskState.SUCCEEDED in states or TaskState.STOPPED in states:  # the node is not at fault
             raise ConflictError(
                 f"check {job}: a task ended that held a node, before all nodes were free; begin a new check, perhaps "
                 "of fewer nodes"
             )
-        if states.count(TaskState.RUNNING) + sum(state.ended for state in states) == number:
+        sessions.open(each.task for each in tasks if each.state is TaskState.RUNNING)
+        if all(state is TaskState.RUNNING or state.ended for state in states):
             return
         view = client.job(job, specification=False)
         why = next((part.reason.message for part in view.components.values() if part.reason), "")
@@ -164,24 +168,39 @@ def _wait_for_tasks(
         clock.sleep(backoff.next())
 
 
-@contextmanager
-def _sessions(
-    client: Client, job: str, nodes: Sequence[HeldNode]
-) -> Iterator[tuple[dict[str, CheckSession], dict[str, str]]]:
-    """Start the program on each node. Yield the sessions, and why other nodes have none."""
-    found: dict[str, CheckSession] = {}
-    missing: dict[str, str] = {}
+class _Sessions:
+    """The program on each node. ``found``: sessions by node; ``missing``: node → why it has none. Complete once
+    ``open_rest`` has returned."""
 
-    def open_one(node: HeldNode) -> None:
-        try:
-            found[node.name] = CheckSession(client.execute(job, node.task, program()))
-        except GrassError as error:
-            missing[node.name] = str(error)[:500]
+    def __init__(self, client: Client, job: str, nodes: Sequence[HeldNode]) -> None:
+        self.found: dict[str, CheckSession] = {}
+        self.missing: dict[str, str] = {}
+        self._client, self._job = client, job
+        self._left = {each.task: each for each in nodes}
+        self._pool = ThreadPoolExecutor(max(1, len(nodes)), "check")
+        self._opening: list[Future[None]] = []
 
-    try:
-        with ThreadPoolExecutor(max(1, len(nodes)), "check") as pool:
-            list(pool.map(open_one, nodes))
-        yield found, missing
-    finally:
-        for session in found.values():
+    def __enter__(self) -> _Sessions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        for session in self.found.values():
             session.close()
+
+    def open(self, tasks: Iterable[str]) -> None:
+        """Begin to start the program beside those of the tasks where it was not started yet."""
+        nodes = [self._left.pop(task) for task in tasks if task in self._left]
+        self._opening += [self._pool.submit(self._open, each) for each in nodes]
+
+    def open_rest(self) -> None:
+        """Start it also beside the tasks that do not run, which says why it cannot be started, and wait for all."""
+        self.open([*self._left])
+        for each in self._opening:
+            each.result()
+
+    def _open(self, node: HeldNode) -> None:
+        try:
+            self.found[node.name] = CheckSession(self._client.execute(self._job, node.task, program()))
+        except GrassError as error:
+            self.missing[node.name] = str(error)[:500]

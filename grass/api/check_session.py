@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import grass.task
 from grass.errors import GrassError, UndecodableError
+from grass.model.beside import INSIDE
 from grass.wire.codec import Form, encode
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class CheckFailed(Exception):
 
 
 def program() -> list[str]:
-    """Return the command."""
-    return ["python3", "-u", "-c", probe_text()]
+    """Return the command. The task that holds the node ends with it."""
+    return [*INSIDE, "python3", "-u", "-c", probe_text()]
 
 
 def probe_text() -> str:

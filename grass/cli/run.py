@@ -33,6 +33,7 @@ from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.run_options import AT, COMPONENT, HOLD, JobOptions, as_options, document_of, run_options
 from grass.cli.wait import until_started
 from grass.errors import ConflictError, GrassError, InputError, ManifestError, WaitTimeoutError
+from grass.model.beside import INSIDE, holder
 from grass.model.lifecycle import JobState, TaskState
 from grass.system import entropy
 
@@ -45,12 +46,6 @@ _FIRST_WORDS = 0.05
 """Seconds to wait for the first data on a pipe."""
 _MOMENT = 0.2
 """Seconds between looks at whether a task runs."""
-_FIFO = '"${GRASS_SCRATCH:-/tmp}/.interactive"'
-HOLDER = ("/bin/sh", "-c", f"mkfifo {_FIFO} && {{ (sleep 30; : > {_FIFO}) & exec cat {_FIFO}; }}")
-"""What the task of an interactive job runs. It ends once nothing has the FIFO open: with the command, which runs beside
-it, also if that is killed because this process or the connection is gone; or after 30 s if no command came."""
-INSIDE = ("/bin/sh", "-c", f'exec 9> {_FIFO} && trap : INT QUIT && "$@" 9>&-', "sh")
-"""What goes before the command. The shell survives a Ctrl-C that the command survives."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -114,7 +109,7 @@ def run(
         command = with_standard_input(command)
     elif not read_for_tasks:
         warn_of_input(invocation.output)
-    document = document_of(options.name or entropy.run_id("run"), HOLDER if beside else command, options)
+    document = document_of(options.name or entropy.run_id("run"), holder() if beside else command, options)
     client, output = invocation.client(), invocation.output
     environment = environment_of(env, env_file, env_all, output.warn)
     if detach:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from grass.checks.judge import judge
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.beside import holder
 from grass.model.image import full_name
 from grass.model.job import Component, Job
 from grass.model.key_text import job_of
@@ -33,9 +34,10 @@ from master.api.nodes import find_node
 from master.api.submission import checked_job_id
 
 NAME = "check"
-HELD = 600
-"""Seconds for which a node is held at most: the client may die."""
-_HOLD = f'trap "exit 0" TERM; sleep {HELD} & wait'
+HELD = 600.0
+"""Seconds for which a node is held at most, while the client waits for others."""
+_STAYS = 5
+"""Seconds for which a node is held after the client has let go of it, so that it can be judged until then."""
 _SHOWN = 3
 
 
@@ -45,7 +47,7 @@ def begin(call: Call) -> Reply:
     job_id = checked_job_id(wanted.id, NAME) or run_id(NAME)
     components = {f"n{at}": _holder(f"n{at}", record, wanted) for at, record in enumerate(records)}
     together = tuple(components) if wanted.level == 2 else ()
-    job = Job(job_id, components, tuple(components), fail_fast=False, gang=together)
+    job = Job(job_id, components, tuple(components), fail_fast=False, gang=together, timeout=HELD)
     check_unused(call, job_id)
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
@@ -154,7 +156,7 @@ def _holder(name: str, record: NodeRecord, wanted: NodeCheckRequest) -> Componen
         gpus = max(0, record.resources.gpu // DEVICE - len(_withheld(record)))
         resources = Resources(cpu=record.resources.cpu, gpu=gpus * DEVICE)
     image = None if wanted.image is None else full_name(wanted.image)
-    return Component(name, ("/bin/sh", "-c", _HOLD), resources=resources, image=image, checks=record.name)
+    return Component(name, holder(_STAYS), resources=resources, image=image, checks=record.name)
 
 
 def _withheld(record: NodeRecord) -> set[int]:

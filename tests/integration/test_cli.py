@@ -833,6 +833,17 @@ def test_a_check_holds_a_node_shows_what_it_found_and_is_refused_while_tasks_use
     grass.good("job", "stop", "user-of-the-node", "--grace", "0s")
 
 
+@pytest.mark.nightly  # test_a_task_holds_a_node_as_long_as_the_program_beside_it (test_node_check.py); takes a minute
+@pytest.mark.timeout(180)
+def test_a_check_whose_client_is_killed_holds_its_node_for_a_minute_at_most(grass: Grass) -> None:
+    wait_until(lambda: grass.json("node", "show", "local")["tasks"] == 0)
+    with grass.start("node", "check", "local", "--level", "1") as process:
+        wait_for_line(process, r"level 1 on 1 node\(s\)")
+        process.kill()
+    wait_until(lambda: grass.json("node", "show", "local")["tasks"] == 0, 90)
+    wait_until(lambda: not [job for job in grass.json("job", "list") if job["name"].startswith("check-")])
+
+
 def test_a_job_starts_once_its_node_has_passed_a_check_under_load(grass: Grass, folder: Path) -> None:
     text = "name: careful\ncomponents: {w: {command: exit 0, check: {before: 1}}}\n"
     (folder / "careful.yml").write_text(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from msgspec import structs
 
 import grass.task
 from grass.api.check_run import measure
+from grass.api.check_session import program
 from grass.checks.judge import judge
+from grass.model.beside import holder
 from grass.system import clock
 from grass.wire.checks import HeldNode, Measurements, ProbeAnswer, ProbeRequest
 from grass.wire.codec import Form, encode
@@ -120,6 +124,22 @@ def test_a_node_alone_measures_levels_0_and_1_in_time() -> None:
     assert isinstance(loaded.times, dict) and {len(rounds) for rounds in loaded.times.values()} == {2}
     assert loaded.times.keys() == {"matrix", "copy"} and loaded.model
     assert looking < 3 and loading < 15
+
+
+def test_a_task_holds_a_node_as_long_as_the_program_beside_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "GRASS_SCRATCH": str(tmp_path)}
+    with subprocess.Popen(
+        program(), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as measuring:
+        assert measuring.stdin is not None and measuring.stdout is not None
+        with subprocess.Popen(holder(stays=1), env=environment, start_new_session=True) as task:
+            measuring.stdin.write(encode(ProbeRequest("look", "127.0.0.1")) + "\n")
+            measuring.stdin.flush()
+            assert not ANSWER.decode(measuring.stdout.readline()).failed
+            assert task.poll() is None, "it began first, and waits"
+            os.killpg(measuring.pid, signal.SIGKILL)  # as if the client were gone
+            assert task.wait(20) == 0
+            os.killpg(task.pid, signal.SIGKILL)  # what would end it if no command came
 
 
 def test_an_address_that_is_not_the_nodes_and_missing_devices_are_faults_and_nonsense_is_answered() -> None:
