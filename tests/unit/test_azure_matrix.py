@@ -6,75 +6,19 @@ The property, after any cut: `create` again works, and `delete` leaves nothing, 
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from grass.azure.arm import Reply
 from grass.errors import GrassError
 from grass.model.lifecycle import NodeState
 from grass.provision.provisioner import Powered, Scaled
 from tests.doubles.azure_arm import IP, NIC, VM
-from tests.support.azure_world import KilledError, World, cut, reply
+from tests.support.azure_matrix import NAMES, PARTS, PASSES, SOME_NAMES, faulted, run
+from tests.support.azure_world import World
 
-Fault = Callable[[Callable[[], Reply]], Reply]
-
-
-def killed(go: Callable[[], Reply]) -> Reply:
-    raise KilledError
-
-
-def killed_after(go: Callable[[], Reply]) -> Reply:
-    go()
-    raise KilledError
-
-
-def cut_after(go: Callable[[], Reply]) -> Reply:
-    go()
-    return cut()
-
-
-FAULTS: dict[str, Fault] = {
-    "killed before": killed,
-    "killed after": killed_after,
-    "cut before": lambda go: cut(),
-    "cut after": cut_after,
-    "401": lambda go: reply(401, "ExpiredAuthenticationToken"),
-    "403": lambda go: reply(403, "AuthorizationFailed"),
-    "quota": lambda go: reply(409, "QuotaExceeded"),
-    "busy": lambda go: reply(409, "AnotherOperationInProgress"),
-    "locked": lambda go: reply(409, "ScopeLocked"),
-    "deleting": lambda go: reply(409, "ResourceGroupBeingDeleted"),
-    "unregistered": lambda go: reply(409, "MissingSubscriptionRegistration"),
-    "429 at once": lambda go: reply(429, "TooManyRequests", retry_after="0"),
-    "429 in a second": lambda go: reply(429, "TooManyRequests", retry_after="1"),
-    "429 in five minutes": lambda go: reply(429, "TooManyRequests", retry_after="300"),
-    "429 in an hour": lambda go: reply(429, "TooManyRequests", retry_after="3600"),
-    "429": lambda go: reply(429, "TooManyRequests"),
-    "500": lambda go: reply(500, "InternalServerError"),
-    "500 after": lambda go: (go(), reply(500))[1],
-    "502 of a proxy": lambda go: reply(502),
-}
-PASSES = {"cut before", "cut after", "busy", "deleting", "500", "500 after", "502 of a proxy", "429"} | {
-    name for name in FAULTS if name.startswith("429") and "hour" not in name
-}
-"""After these, the same command goes on by itself."""
-PARTS = pytest.mark.parametrize("part", [100, pytest.param(1, marks=pytest.mark.nightly)])
-"""In every run, the requests that change something and few that look; at night, every one of them: the same
-tests of this module."""
-_ALIKE = {"killed before", "cut before", "locked", "deleting", "429 in a second", "500", "502 of a proxy"}
-NAMES = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in _ALIKE)) for name in FAULTS]
-)
-"""At night, also those that are much like another: the same tests of this module."""
-_OTHERS = {"killed after", "cut after", "quota", "401"}
-SOME_NAMES = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in _OTHERS)) for name in FAULTS]
-)
-"""At night, also those that are handled where those of a master are: the same test of this module."""
 KEPT = ("theirs", "somebody-elses-vm")
 
 
@@ -91,51 +35,6 @@ def memory() -> Iterator[Path]:
     """A folder without a disk, on which hundreds of clusters would wait for it."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         yield Path(folder)
-
-
-def requests(
-    home: Path, act: Callable[[World], object], part: int, before_it: Callable[[World], object] = lambda _: None
-) -> list[int]:
-    """Return the numbers of the requests that change something, and of every ``part``-th other."""
-    world = new_world(home)
-    before_it(world)
-    before = len(world.azure.asked)
-    act(world)
-    methods = [asked.method for asked in world.azure.asked[before:]]
-    return [number for number, method in enumerate(methods) if method != "GET" or number % part == 0]
-
-
-def at(world: World, number: int, fault: Fault) -> None:
-    """Let a fault happen at one request."""
-    numbers = itertools.count()
-    world.fault = lambda method, url, go: fault(go) if next(numbers) == number else go()
-
-
-def run(world: World, act: Callable[[World], object]) -> BaseException | None:
-    try:
-        act(world)
-    except (GrassError, KilledError) as error:
-        return error
-    finally:
-        world.fault = lambda method, url, go: go()
-    return None
-
-
-def faulted(
-    name: str,
-    act: Callable[[World], object],
-    part: int,
-    memory: Path,
-    before: Callable[[World], object] = lambda _: None,
-) -> Iterator[tuple[int, World, BaseException | None, str]]:
-    """Yield for each request of ``act`` its number, a world in which the fault happened there, how ``act`` failed, and
-    what to say of it."""
-    for number in requests(memory / "whole", act, part, before):
-        world = new_world(memory / str(number))
-        before(world)
-        at(world, number, FAULTS[name])
-        failed = run(world, act)
-        yield number, world, failed, f"request {number}: {world.azure.asked[-1:]}: {failed}"
 
 
 def is_whole(world: World) -> bool:
@@ -155,7 +54,7 @@ def nothing_is_left(world: World) -> bool:
 def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
     name: str, part: int, memory: Path
 ) -> None:
-    for number, world, failed, where in faulted(name, World.create, part, memory):
+    for number, world, failed, where in faulted(new_world, name, World.create, part, memory):
         if name in PASSES:
             assert failed is None or "ssh.from" in str(failed), where
         if isinstance(failed, GrassError) and failed.exit_code == 2:
@@ -174,7 +73,7 @@ def test_in_a_group_of_somebody_else_nothing_is_forgotten_after_a_fault(name: st
     def create(world: World) -> None:
         world.create(cloud={"location": "westeurope", "resource_group": KEPT[0], "use_existing_group": True})
 
-    for _, world, _, where in faulted(name, create, part, memory):
+    for _, world, _, where in faulted(new_world, name, create, part, memory):
         if world.session.folder.exists():
             assert run(world, World.delete) is None, where
         assert nothing_is_left(world), where
@@ -189,7 +88,7 @@ def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_double
         world.azure.without_capacity = {("Standard_B2s", None)}
         world.create()
 
-    for _, world, _, where in faulted(name, create, part, memory):
+    for _, world, _, where in faulted(new_world, name, create, part, memory):
         assert run(world, create) is None and is_whole(world), where
         assert run(world, World.delete) is None and nothing_is_left(world), where
 
@@ -199,7 +98,7 @@ def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_double
 def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
     name: str, part: int, memory: Path
 ) -> None:
-    for _, world, failed, where in faulted(name, World.delete, part, memory, World.create):
+    for _, world, failed, where in faulted(new_world, name, World.delete, part, memory, World.create):
         assert failed is None or world.session.folder.exists(), where
         assert name not in PASSES or failed is None, where
         if failed is not None:
@@ -273,7 +172,7 @@ def with_nodes_off(world: World) -> None:
 def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on(
     act: Callable[[World], object], before: Callable[[World], object], power: str, name: str, part: int, memory: Path
 ) -> None:
-    for number, world, failed, where in faulted(name, act, part, memory, before):
+    for number, world, failed, where in faulted(new_world, name, act, part, memory, before):
         assert name not in PASSES or failed is None, where
         assert run(world, act) is None, where
         nodes = [thing for thing in world.azure.of(VM) if "b2s" in thing.name]
@@ -298,7 +197,7 @@ def test_after_a_fault_at_any_request_of_stop_and_start_the_same_command_goes_on
 def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
     act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
 ) -> None:
-    for number, world, failed, where in faulted(name, act, part, memory, before):
+    for number, world, failed, where in faulted(new_world, name, act, part, memory, before):
         assert name not in PASSES or failed is None, where
         if number % 2:
             assert run(world, act) is None, where
