@@ -26,7 +26,7 @@ HELD_PATIENCE = 210.0
 _POLL_SECONDS = 5.0
 """Azure allows 15 looks a minute at one operation."""
 _TELL_EVERY = 60.0
-_DELETE_SECONDS = {Kind.GROUP: 120, Kind.MACHINE: 60}
+_DELETE_SECONDS = {Kind.GROUP: 120, Kind.MACHINE: 60, Kind.KUBERNETES: 360}
 ENDED = ("Succeeded", "Failed", "Canceled")
 
 
@@ -98,17 +98,18 @@ class Arm:
         *,
         patience: float = LINK_PATIENCE,
         held: float = HELD_PATIENCE,
+        most: float = PATIENCE,
         seen: Callable[[], bool] | None = None,
     ) -> Reply:
         """Send until Azure accepts it. ``patience``: seconds to go on without any reply, 0: one try; ``held``: while
-        something else uses it. ``seen`` is asked before it is sent again, and returns whether the first one arrived
-        after all.
+        something else uses it; ``most``: in all. ``seen`` is asked before it is sent again, and returns whether the
+        first one arrived after all.
 
         Raises NotFoundError, and what ``as_error`` returns; AzureSlowError and UnreachableError after too long.
         """
         begin, waits, registered = self.clock.steady(), Backoff(1.0, 30.0), False
         while True:
-            limit, asked = PATIENCE if patience else 0.0, None
+            limit, asked = most if patience else 0.0, None
             try:
                 reply = self._send(method, url, body)
             except LinkError as error:
@@ -129,7 +130,7 @@ class Arm:
                 why, asked = str(refusal), _seconds(reply.headers.get("retry-after"))
             wait = max(waits.next(), asked or 0.0)
             if self.clock.steady() + wait - begin > limit:
-                self._give_up(what, why, wait, reached=limit == PATIENCE)
+                self._give_up(what, why, wait, reached=limit == most)
             self.progress(f"{what}: {why}; trying again in {show_span(max(1, wait))}")
             self.clock.sleep(wait)
             if seen is not None and seen():
@@ -166,9 +167,10 @@ class Arm:
     def until_deleted(self, kind: Kind, accepted: Reply, what: str) -> None:
         self.finish(accepted, f"deleting {what}", usual=_DELETE_SECONDS.get(kind, kind.usual))
 
-    def act(self, kind: Kind, path: str, verb: str, what: str) -> Reply:
-        """Begin an action on a resource, such as to deallocate it. Return the reply, for ``finish``."""
-        return self.request("POST", self.url(f"{path}/{verb}", kind.version), what)
+    def act(self, kind: Kind, path: str, verb: str, what: str, seen: Callable[[], bool] | None = None) -> Reply:
+        """Begin an action on a resource, such as to deallocate it. Return the reply, for ``finish``. ``seen``: as for
+        ``request``."""
+        return self.request("POST", self.url(f"{path}/{verb}", kind.version), what, seen=seen)
 
     def finish(self, accepted: Reply, what: str, *, usual: float) -> None:
         """Wait for the end of a long operation of either style. Raises what ``as_error`` returns, AzureSlowError."""

@@ -112,6 +112,11 @@ ADDRESS_QUERY = "serviceName eq 'Virtual Network' and meterName eq 'Standard IPv
 GATEWAY_QUERY = "serviceName eq 'NAT Gateway' and meterName eq 'Standard Gateway'"
 
 
+UPTIME_QUERY = "serviceName eq 'Azure Kubernetes Service' and meterName eq 'Standard Uptime SLA'"
+REGISTRY_QUERY = "serviceName eq 'Container Registry' and meterName eq 'Basic Registry Unit'"
+BALANCER_QUERY = "serviceName eq 'Load Balancer' and meterName eq 'Standard Included LB Rules and Outbound Rules'"
+
+
 def disk_tier(gib: int) -> str:
     return next(tier for size, tier in (*_TIERS, *_LARGE_TIERS) if gib <= size)
 
@@ -135,11 +140,13 @@ def read_price(items: Iterable[Document], location: str = "") -> Price:
     listed = [(item, price) for item in items if (price := _dollars(item)) is not None and price > 0]
     here = [each for each in listed if each[0].get("armRegionName") == location] or listed
     hourly = [
-        price / (HOURS_A_MONTH if "Month" in str(item.get("unitOfMeasure")) else 1)
-        for item, price in here
-        if item.get("type") == "Consumption"
+        price / _hours_of(str(item.get("unitOfMeasure"))) for item, price in here if item.get("type") == "Consumption"
     ]
     return Price(min(hourly)) if hourly else UNKNOWN
+
+
+def _hours_of(unit: str) -> int:
+    return HOURS_A_MONTH if "Month" in unit else 24 if "Day" in unit else 1
 
 
 def _dollars(item: Document) -> float | None:

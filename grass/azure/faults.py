@@ -36,6 +36,8 @@ class Fault(Enum):
     LOGIN = "login"
     FORBIDDEN = "forbidden"
     GONE = "gone"
+    THERE = "there"
+    """What was asked for is there under another name."""
     UNSURE = "unsure"
     """The machine may start after all."""
 
@@ -111,6 +113,8 @@ _TABLE: Mapping[str, tuple[Fault, str]] = {
         Fault.SIZE,
         "this kind of subscription has no Spot, as those of students and trials; without --spot, it is regular",
     ),
+    "ErrCode_InsufficientVCPUQuota": (Fault.QUOTA, _QUOTA),
+    "InsufficientVCPUQuota": (Fault.QUOTA, _QUOTA),
     "SkuNotAvailable": (Fault.SIZE, _OTHER_SIZE),
     "AllocationFailed": (Fault.CAPACITY, "Azure has no such machine left there now; try another size, zone or region"),
     "PublicIPCountLimitReached": (Fault.QUOTA, "free a public address, or ask for more in the portal (Quotas)"),
@@ -145,6 +149,9 @@ _TABLE: Mapping[str, tuple[Fault, str]] = {
     "MarketplacePurchaseEligibilityFailed": (Fault.PERMANENT, "choose another `image`, without a purchase plan"),
     "OSProvisioningTimedOut": (Fault.UNSURE, "the machine may start after all"),
     "PrincipalNotFound": (Fault.WAIT, "the new identity is not known everywhere yet"),
+    "RoleAssignmentExists": (Fault.THERE, ""),
+    "K8sVersionNotSupported": (Fault.PERMANENT, "--plan of the same command names the versions that are offered"),
+    "AlreadyInUse": (Fault.PERMANENT, "the name is taken by somebody on Azure; choose another one"),
     "PropertyChangeNotAllowed": (Fault.PERMANENT, "delete the cluster first, or keep what it has"),
     "ResourceNotFound": (Fault.GONE, ""),
     "ResourceGroupNotFound": (Fault.GONE, ""),

@@ -27,6 +27,9 @@ SUBSCRIPTIONS = "2022-12-01"
 NETWORKING = "2025-09-01"
 COMPUTE = "2026-04-01"
 DISKS = "2026-03-02"
+CONTAINERS = "2026-05-01"
+REGISTRIES = "2025-11-01"
+ROLES = "2022-04-01"
 SKUS = "2021-07-01"
 LOCKS = "2020-05-01"
 ASSIGNMENTS = "2022-06-01"
@@ -90,6 +93,10 @@ class Kind(Enum):
     MACHINE = ("Microsoft.Compute/virtualMachines", COMPUTE, 180)
     CARD = ("Microsoft.Network/networkInterfaces", NETWORKING, 10)
     DISK = ("Microsoft.Compute/disks", DISKS, 10)
+    REGISTRY = ("Microsoft.ContainerRegistry/registries", REGISTRIES, 20)
+    KUBERNETES = ("Microsoft.ContainerService/managedClusters", CONTAINERS, 420)
+    POOL = ("Microsoft.ContainerService/managedClusters/agentPools", CONTAINERS, 180)
+    ROLE = ("Microsoft.Authorization/roleAssignments", ROLES, 5)
 
     @property
     def type(self) -> str:
@@ -114,6 +121,10 @@ WORDS = {
     Kind.MACHINE: "machine",
     Kind.CARD: "network card",
     Kind.DISK: "disk",
+    Kind.REGISTRY: "registry",
+    Kind.KUBERNETES: "Kubernetes",
+    Kind.POOL: "pool",
+    Kind.ROLE: "right to pull",
 }
 
 OF_TYPE = {kind.type.lower(): kind for kind in Kind}
@@ -234,7 +245,7 @@ def machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publi
     """Return a machine. ``public``: the master, which has a public address; nodes are reached through it."""
     path = site.path(Kind.MACHINE, name)
     body = _machine(terms, site, name, like, public=public)
-    return Wanted(Kind.MACHINE, name, path, _complete(body, terms.location, _tags(terms, site)))
+    return Wanted(Kind.MACHINE, name, path, complete(body, terms.location, _tags(terms, site)))
 
 
 def subnets(network: str) -> tuple[ipaddress.IPv4Network, ipaddress.IPv4Network]:
@@ -270,18 +281,18 @@ def _tags(terms: Terms, site: Site) -> dict[str, str]:
 
 def _wanted(terms: Terms, site: Site, kind: Kind, body: Document) -> Wanted:
     name = names(terms.cluster, site.group)[kind]
-    return Wanted(kind, name, site.path(kind, name), _complete(body, terms.location, _tags(terms, site)))
+    return Wanted(kind, name, site.path(kind, name), complete(body, terms.location, _tags(terms, site)))
 
 
 def in_zone(machine: Wanted, zone: str) -> Wanted:
     """Return the machine as it would be in another zone."""
     body = {key: value for key, value in machine.body.items() if key not in ("tags", "location")}
     tags = {key: value for key, value in machine.body["tags"].items() if key != BODY_TAG}
-    changed = _complete({**body, "zones": [zone]}, machine.body["location"], tags)
+    changed = complete({**body, "zones": [zone]}, machine.body["location"], tags)
     return Wanted(machine.kind, machine.name, machine.path, changed)
 
 
-def _complete(body: Document, location: str, tags: dict[str, str]) -> Document:
+def complete(body: Document, location: str, tags: dict[str, str]) -> Document:
     whole: Document = {"location": location, **body}
     return {**whole, "tags": {**tags, BODY_TAG: body_hash(whole)}}
 

@@ -43,6 +43,7 @@ _WIDEST = 8
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,38}[A-Za-z0-9])?")
 _GROUP = re.compile(r"[A-Za-z0-9_()-]([A-Za-z0-9_().-]{0,88}[A-Za-z0-9_()-])?")
 _LOCATION = re.compile(r"[a-z0-9]{2,40}")
+_NO_LOCATION = "is missing; it is a region such as westeurope"
 _CONNECTION = {"ssh": "SSH is on port 22", "api_server": "commands reach the API through SSH"}
 _KINDS = ("ssh-ed25519", "ssh-rsa")
 _REFUSED_USERS = frozenset(
@@ -157,7 +158,7 @@ def read_azure(fields: Fields) -> AzureSettings:
         "not in the file on Azure: `grass node scale SIZE N` makes them once the cluster exists, and `grass node add` "
         "joins machines that you have",
     )
-    name = fields.require("name", _name, "")
+    name = fields.require("name", azure_name, "")
     where, user, public_key = _read_cloud(fields, name)
     login, ssh_from, own_key = _read_ssh(fields, user)
     with fields.within("connection") as connection:  # of MARO's files
@@ -186,21 +187,27 @@ def read_azure(fields: Fields) -> AzureSettings:
 
 def _read_cloud(fields: Fields, name: str) -> tuple[Cloud, str, str | None]:
     """Return where, and user and public key of MARO's files."""
-    missing = "is missing; it is a region such as westeurope"
+    check_cloud(fields)
+    with fields.within("cloud") as section:
+        user = section.read("default_username", _user, USER)
+        return read_place(section, name), user, section.read("default_public_key", _public_key, None)
+
+
+def read_place(section: Fields, name: str) -> Cloud:
+    group = _matching(_GROUP, "the name of a resource group")
+    return Cloud(
+        subscription=section.read("subscription", values.text, None),
+        location=section.require("location", _location, "", _NO_LOCATION),
+        resource_group=section.read("resource_group", group, f"grass-{name}"),
+        use_existing_group=section.read("use_existing_group", values.truth, False),
+        tags={key: section.parsed(path, _tag, value, "") for path, key, value in section.named("tags")},
+        endpoint=section.read("endpoint", _endpoint, ENDPOINT),
+    )
+
+
+def check_cloud(fields: Fields) -> None:
     if not fields.has("cloud"):
         fields.problems.add("cloud", "is missing; it says at least the `location` of the machines")
-    with fields.within("cloud") as section:
-        group = _matching(_GROUP, "the name of a resource group")
-        cloud = Cloud(
-            subscription=section.read("subscription", values.text, None),
-            location=section.require("location", _location, "", missing),
-            resource_group=section.read("resource_group", group, f"grass-{name}"),
-            use_existing_group=section.read("use_existing_group", values.truth, False),
-            tags={key: section.parsed(path, _tag, value, "") for path, key, value in section.named("tags")},
-            endpoint=section.read("endpoint", _endpoint, ENDPOINT),
-        )
-        user = section.read("default_username", _user, USER)
-        return cloud, user, section.read("default_public_key", _public_key, None)
 
 
 def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | None]:
@@ -210,7 +217,7 @@ def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | 
         login = Login(
             username=section.read("user", _user, user), key=section.read("key", values.text, None), become=Become.SUDO
         )
-        sources = tuple(section.parsed(path, _source, item, "") for path, item in section.items("from"))
+        sources = tuple(section.parsed(path, source, item, "") for path, item in section.items("from"))
         return login, sources, section.read("public_key", _public_key, None)
 
 
@@ -250,7 +257,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any], str]:
     return parse
 
 
-def _name(value: Any) -> str:
+def azure_name(value: Any) -> str:
     name = values.name(value)
     if not _NAME.fullmatch(name):
         raise Wrong(f"must be at most 40 letters, digits and `-` on Azure, got {show(value)}")
@@ -302,7 +309,7 @@ def _network(value: Any) -> ipaddress.IPv4Network:
         raise Wrong(f"must be IPv4 addresses such as 203.0.113.0/24, got {show(value)}") from error
 
 
-def _source(value: Any) -> str:
+def source(value: Any) -> str:
     network = _network(value)
     if network.prefixlen < _WIDEST:
         raise Wrong(f"must not be everywhere: /{_WIDEST} at least, got {show(value)}")

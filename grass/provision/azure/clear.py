@@ -16,7 +16,10 @@ from grass.errors import GrassError, NotFoundError
 from grass.manifest.document import Document
 
 OF_MACHINE = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK)
-ORDER = (Kind.MACHINE, Kind.CARD, Kind.DISK, Kind.NETWORK, Kind.NAT, Kind.ADDRESS, Kind.ROUTES, Kind.RULES)
+ORDER = (
+    *(Kind.KUBERNETES, Kind.REGISTRY, Kind.MACHINE, Kind.CARD, Kind.DISK),
+    *(Kind.NETWORK, Kind.NAT, Kind.ADDRESS, Kind.ROUTES, Kind.RULES),
+)
 """What uses something comes before it. A network names the rules, routes and gateway of its subnets."""
 _REFUSALS = (AzureError, AzureForbiddenError, AzureSlowError)
 _ROUNDS = 10
@@ -103,7 +106,7 @@ def _marked(arm: Arm, site: Site, fixed: Collection[Item]) -> list[Item]:
     found = {item.path.lower(): item for item in fixed}
     for each in _listed(arm, site):
         kind = OF_TYPE.get(str(each.get("type")).lower())
-        if kind is not None and is_ours(each, site.id):
+        if kind in ORDER and is_ours(each, site.id):
             path = str(each.get("id"))  # Azure changes the case of letters in it
             found.setdefault(path.lower(), Item(kind, str(each.get("name")), path))
     there = [item for item in found.values() if _exists(arm, site, item)]

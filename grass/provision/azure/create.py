@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grass.azure.arm import Arm, state_of
+from grass.azure.arm import Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
-from grass.azure.resources import Kind, Wanted, in_zone, is_ours, routes, terms_of, wanted
+from grass.azure.resources import Wanted, in_zone, is_ours, routes, terms_of, wanted
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.files.key import key_pair
 from grass.hosts.ssh import KNOWN_HOSTS
@@ -22,8 +22,9 @@ from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.mode_file import write_mode
 from grass.provision.azure.edges import Edges
+from grass.provision.azure.ensuring import ensure
 from grass.provision.azure.look import Facts, addresses, alternatives, look, own_address, subscription_of
-from grass.provision.azure.making import Making, same
+from grass.provision.azure.making import Making
 from grass.provision.azure.metering import look_later
 from grass.provision.azure.plan import alternatives_text, cost_lines, plan_lines, problems
 from grass.provision.azure.record import Asked, Record, load_record, note
@@ -128,7 +129,7 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
         arm.register(f"/subscriptions/{site.subscription}", namespace, namespace)
     *others, master = wanted(settings, site, known.sources, key)
     for each in others:
-        _ensure(arm, each, site.id, made, use_existing=settings.cloud.use_existing_group)
+        ensure(arm, each, site.id, made, use_existing=settings.cloud.use_existing_group)
     there = _master(arm, master, known, session.folder, settings, made)
     public, private = addresses(arm, there, master.label)
     if not public:
@@ -136,7 +137,7 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
     if settings.nat is Nat.GATEWAY:
         return public
     # nodes leave through the master; its address is known only now
-    _ensure(arm, routes(terms_of(settings, key), site, private), site.id, made, use_existing=False)
+    ensure(arm, routes(terms_of(settings, key), site, private), site.id, made, use_existing=False)
     return public
 
 
@@ -144,41 +145,6 @@ def _meter(session: Session, edges: Edges, settings: AzureSettings, known: _Know
     if (record := load_record(session.folder)) is not None:
         prices = {settings.machine.size: known.facts.costs}
         look_later(known.arm, record, session.folder, edges.wall(), prices)
-
-
-def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: bool) -> None:
-    """Make a resource unless it is there as it should be. ``made``: gets what is the cluster's, once Azure accepted it.
-
-    Raises ConflictError: somebody else has made one with this name meanwhile.
-    """
-    found = arm.find(each.path, each.kind.version, each.label)
-    if found is not None and state_of(found) == "Deleting":
-        found = arm.until_settled(each.path, each.kind, f"{each.label}, which is being deleted")
-    if found is not None and not is_ours(found, id):
-        if each.kind is Kind.GROUP and use_existing:
-            return
-        raise ConflictError(f"{each.label}: exists, and Grass did not make it; choose another name")
-    if found is not None:
-        if each.label not in made:
-            made.append(each.label)
-        if state_of(found) == "Succeeded" and (same(found, each) or _leads_somewhere(found, each)):
-            return
-    if found is not None and each.kind is Kind.RULES:
-        arm.progress(f"{each.label}: SSH is let in from other addresses than before")
-    accepted = arm.put(each.kind, each.path, each.body, each.label)
-    if found is None:
-        made.append(each.label)
-    arm.finish(accepted, each.label, usual=each.kind.usual)
-    if found is None:
-        arm.progress(f"{each.label}: made")
-
-
-def _leads_somewhere(found: Document, each: Wanted) -> bool:
-    """Return whether routes, which the master completes, are complete already, and those wanted are not."""
-    if each.kind is not Kind.ROUTES or each.body["properties"]["routes"]:
-        return False
-    properties = found.get("properties")
-    return isinstance(properties, dict) and bool(properties.get("routes"))
 
 
 def _master(

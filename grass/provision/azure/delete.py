@@ -5,7 +5,7 @@ Used by ``provisioner``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from grass.azure.arm import Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
@@ -39,30 +39,31 @@ def delete(session: Session, edges: Edges, *, force: bool, packages: bool) -> De
             left = clean_nodes(session, machines, force, packages, also_reached={}, skip=made)
         if record is not None:
             arm = edges.arm(record.endpoint, session)
-            _say_what_it_cost(session, edges)
-            stays = _everything(arm, record.site, session.name, made)
+            say_what_it_cost(session, edges.wall())
+            fixed = [(kind, name) for kind, name in names(session.name, record.group).items() if kind is not Kind.GROUP]
+            fixed += [(Kind.MACHINE, name) for name in made]
+            items = [Item(kind, name, record.site.path(kind, name)) for kind, name in fixed]
+            stays = everything(arm, record.site, items)
             if stays:
-                raise LeftOnAzureError(_text(session.name, stays))
+                raise LeftOnAzureError(left_text(session.name, stays))
         remove_tree(session.folder)
     return Deleted(left)
 
 
-def _say_what_it_cost(session: Session, edges: Edges) -> None:
+def say_what_it_cost(session: Session, now: float) -> None:
     """From what was seen last: nothing is asked of Azure for it."""
     if (ledger := load(session.folder)) is not None:
-        total, whole = spent(iter(ledger.meters.values()), edges.wall())
+        total, whole = spent(iter(ledger.meters.values()), now)
         more = "" if whole else ", without what has no known price"
         session.progress(f"cluster {session.name}: has cost about ${total:.2f} by list price{more}")
 
 
-def _everything(arm: Arm, site: Site, cluster: str, nodes: Iterable[str]) -> dict[str, str]:
-    """Remove all of the cluster. Return what stays, with the reason."""
-    fixed = [(kind, name) for kind, name in names(cluster, site.group).items() if kind is not Kind.GROUP]
-    fixed += [(Kind.MACHINE, name) for name in nodes]
+def everything(arm: Arm, site: Site, fixed: Collection[Item]) -> dict[str, str]:
+    """Remove all of the cluster, and its group. Return what stays, with the reason. ``fixed``: as for ``clear``."""
     group = arm.find(site.group_path, Kind.GROUP.version, f"resource group {site.group}")
     if group is None:
         return {}
-    if stays := clear(arm, site, [Item(kind, name, site.path(kind, name)) for kind, name in fixed]):
+    if stays := clear(arm, site, fixed):
         return stays
     if not is_ours(group, site.id):
         arm.progress(f"resource group {site.group}: stays, because Grass did not make it")
@@ -78,7 +79,7 @@ def _everything(arm: Arm, site: Site, cluster: str, nodes: Iterable[str]) -> dic
     return {}
 
 
-def _text(name: str, stays: dict[str, str]) -> str:
+def left_text(name: str, stays: dict[str, str]) -> str:
     return "\n".join(
         [
             f"cluster {name}: not all of it could be removed from Azure; what stays may cost money",

@@ -121,20 +121,26 @@ def subscription_of(arm: Arm, wanted: str | None) -> Subscription:
 def look(settings: AzureSettings, arm: Arm, subscription: Subscription) -> Facts:
     """Raises InputError: there is no such region."""
     cloud = settings.cloud
-    listed = arm.list(f"{subscription.path}/locations", SUBSCRIPTIONS, "regions")
-    locations = {str(each.get("name")): _position(each) for each in listed}
-    if cloud.location not in locations:
-        near = difflib.get_close_matches(cloud.location, locations, 3) or sorted(locations)
-        raise InputError(f"cloud.location: Azure has no region {cloud.location} for you; there are {', '.join(near)}")
+    locations = locations_of(arm, subscription, cloud.location)
     return Facts(
         subscription,
         locations,
         region_of(arm, subscription, cloud.location),
         existing(settings, arm, subscription),
-        tuple(name for name in NAMESPACES if not _is_registered(arm, subscription, name)),
-        _allowed(arm, subscription),
+        tuple(name for name in NAMESPACES if not is_registered(arm, subscription, name)),
+        allowed_regions(arm, subscription),
         costs(arm, cloud.location, settings.machine, nat=settings.nat is Nat.GATEWAY),
     )
+
+
+def locations_of(arm: Arm, subscription: Subscription, wanted: str) -> dict[str, Position | None]:
+    """Return all regions. Raises InputError: the wanted one is none."""
+    listed = arm.list(f"{subscription.path}/locations", SUBSCRIPTIONS, "regions")
+    locations = {str(each.get("name")): position_of(each) for each in listed}
+    if wanted not in locations:
+        near = difflib.get_close_matches(wanted, locations, 3) or sorted(locations)
+        raise InputError(f"cloud.location: Azure has no region {wanted} for you; there are {', '.join(near)}")
+    return locations
 
 
 def existing(settings: AzureSettings, arm: Arm, subscription: Subscription) -> dict[Kind, Document]:
@@ -188,10 +194,10 @@ def costs(arm: Arm, location: str, like: MachineSettings, *, nat: bool = False) 
     """Return list prices. Without a reply they are not known: nobody is kept from a cluster by that."""
     size, tier = like.size, catalogue.disk_tier(like.disk)
     with suppress(UnreachableError, AzureError, NotFoundError):
-        machine = catalogue.read_prices(_prices(arm, catalogue.price_query(location, [size])), spot=like.spot)
-        disk = catalogue.read_price(_prices(arm, catalogue.disk_query(location, tier)), location)
-        address = catalogue.read_price(_prices(arm, catalogue.ADDRESS_QUERY), location)
-        gateway = catalogue.read_price(_prices(arm, catalogue.GATEWAY_QUERY), location) if nat else None
+        machine = catalogue.read_prices(prices(arm, catalogue.price_query(location, [size])), spot=like.spot)
+        disk = catalogue.read_price(prices(arm, catalogue.disk_query(location, tier)), location)
+        address = catalogue.read_price(prices(arm, catalogue.ADDRESS_QUERY), location)
+        gateway = catalogue.read_price(prices(arm, catalogue.GATEWAY_QUERY), location) if nat else None
         return Costs(machine.get(size.lower(), catalogue.UNKNOWN), disk, address, gateway)
     return Costs(gateway=catalogue.UNKNOWN if nat else None)
 
@@ -243,7 +249,7 @@ def _nearby(facts: Facts) -> list[str]:
     return [name for _, name in sorted(open_to)[:_REGIONS]]
 
 
-def _position(location: Document) -> Position | None:
+def position_of(location: Document) -> Position | None:
     """Return latitude and longitude; None: it is no region with machines."""
     found = location.get("metadata")
     if not isinstance(found, dict) or found.get("regionType", "Physical") != "Physical":
@@ -266,25 +272,25 @@ def _priced(arm: Arm, fits: list[Fit]) -> list[Fit]:
     priced = []
     for location in dict.fromkeys(fit.location for fit in fits):
         there = [fit for fit in fits if fit.location == location]
-        prices: dict[str, Price] = {}
+        known: dict[str, Price] = {}
         with suppress(UnreachableError, AzureError, NotFoundError):
             query = catalogue.price_query(location, [fit.size.name for fit in there])
-            prices = catalogue.read_prices(_prices(arm, query))
-        priced += [Fit(fit.size, location, prices.get(fit.size.name.lower(), catalogue.UNKNOWN)) for fit in there]
+            known = catalogue.read_prices(prices(arm, query))
+        priced += [Fit(fit.size, location, known.get(fit.size.name.lower(), catalogue.UNKNOWN)) for fit in there]
     return priced
 
 
-def _prices(arm: Arm, query: str) -> Iterable[Document]:
+def prices(arm: Arm, query: str) -> Iterable[Document]:
     url = f"{catalogue.PRICES}?$filter={quote(query)}"
     return list(arm.pages(url, "list prices", "Items", "NextPageLink", patience=0.0))
 
 
-def _is_registered(arm: Arm, subscription: Subscription, namespace: str) -> bool:
+def is_registered(arm: Arm, subscription: Subscription, namespace: str) -> bool:
     state = arm.get(f"{subscription.path}/providers/{namespace}", RESOURCES, namespace).get("registrationState")
     return state == "Registered"
 
 
-def _allowed(arm: Arm, subscription: Subscription) -> frozenset[str] | None:
+def allowed_regions(arm: Arm, subscription: Subscription) -> frozenset[str] | None:
     """Return the regions that policies of the usual kind allow. Who may not read policies learns it from a refusal."""
     path = f"{subscription.path}/providers/Microsoft.Authorization/policyAssignments"
     allowed: frozenset[str] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from grass.azure.catalogue import Price, Size
 from grass.azure.finder import Fit, obstacles, quotas_of
 from grass.azure.resources import WORDS, Kind, Wanted, is_ours
-from grass.manifest.azure import AzureSettings, Nat
+from grass.manifest.azure import AzureSettings, Cloud, Nat
 from grass.manifest.document import Document
 from grass.provision.azure.look import Costs, Facts, addresses_left
 
@@ -46,7 +46,23 @@ def problems(settings: AzureSettings, facts: Facts, id: str) -> list[str]:
 
 def _problems(settings: AzureSettings, facts: Facts, id: str) -> Iterator[str]:
     cloud, machine, found = settings.cloud, settings.machine, facts.found
-    group = found.get(Kind.GROUP)
+    yield from place_problems(cloud, found.get(Kind.GROUP), facts.allowed, id)
+    for kind, each in found.items():
+        if kind is not Kind.GROUP and not is_ours(each, id):
+            yield f"name: {WORDS[kind]} {each.get('name')} exists in {cloud.resource_group}, and Grass did not make it"
+    yield from _other_way_out(settings, found)
+    if Kind.MACHINE in found:
+        return
+    size = facts.size(machine.size)
+    if size is None:
+        yield f"master.size: Azure has no {machine.size} in {cloud.location}"
+    else:
+        yield from (f"master.size: {each}" for each in obstacles(size, facts.region.quotas, machine.zone))
+    yield from _too_few_addresses(settings, facts)
+
+
+def place_problems(cloud: Cloud, group: Document | None, allowed: frozenset[str] | None, id: str) -> Iterator[str]:
+    """Yield why nothing can be made in this group and region. ``allowed``: regions that policies name, if known."""
     if group is not None and not is_ours(group, id):
         if not cloud.use_existing_group:
             yield (
@@ -56,21 +72,9 @@ def _problems(settings: AzureSettings, facts: Facts, id: str) -> Iterator[str]:
     elif group is not None and group.get("location") != cloud.location:
         there = group.get("location")
         yield f"cloud.location: the group {cloud.resource_group} was made in {there}; delete the cluster first"
-    for kind, each in found.items():
-        if kind is not Kind.GROUP and not is_ours(each, id):
-            yield f"name: {WORDS[kind]} {each.get('name')} exists in {cloud.resource_group}, and Grass did not make it"
-    yield from _other_way_out(settings, found)
-    if facts.allowed is not None and cloud.location not in facts.allowed:
-        listed = ", ".join(sorted(facts.allowed)) or "none"
+    if allowed is not None and cloud.location not in allowed:
+        listed = ", ".join(sorted(allowed)) or "none"
         yield f"cloud.location: a policy of the subscription allows the regions {listed}, not {cloud.location}"
-    if Kind.MACHINE in found:
-        return
-    size = facts.size(machine.size)
-    if size is None:
-        yield f"master.size: Azure has no {machine.size} in {cloud.location}"
-    else:
-        yield from (f"master.size: {each}" for each in obstacles(size, facts.region.quotas, machine.zone))
-    yield from _too_few_addresses(settings, facts)
 
 
 def _other_way_out(settings: AzureSettings, found: Mapping[Kind, Document]) -> Iterator[str]:
