@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.model.mode import KUBERNETES, KUBERNETES_INSIDE, LOCAL
+from grass.model.mode import AKS, KUBERNETES, KUBERNETES_INSIDE, LOCAL
 from grass.system.atomic_file import replace_file
 
 _FILE = "mode"
@@ -36,4 +36,4 @@ def is_inside(folder: Path) -> bool:
 
 def keeps_files_here(folder: Path) -> bool:
     """Return whether the cluster's share, with the files of its jobs, is a folder of this machine."""
-    return read_mode(folder) in (LOCAL, KUBERNETES)
+    return read_mode(folder) in (LOCAL, KUBERNETES, AKS)

@@ -44,7 +44,7 @@ def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, 
 
     Without FILE, the cluster is on this machine and is called `local`. `grass template settings` prints an example
     FILE; `grass template on-premises` prints one for several hosts, `grass template kubernetes` one for namespaces of
-    Kubernetes, and `grass template azure` one on Azure. After a failure, run the same command again.
+    Kubernetes, and `grass template azure` and `aks` ones on Azure. After a failure, run the same command again.
     """
     settings = _settings(file)
     for warning in settings.warnings:

@@ -20,7 +20,7 @@ from grass.provision.provisioner import CanStart, CanStartAtBoot, CanStop, RunsA
 @YES
 @pass_invocation
 def stop(invocation: Invocation, name: str | None, yes: bool) -> Exit:
-    """Stop a cluster on this machine, and keep its jobs, logs and schedules.
+    """Stop a cluster on this machine, and keep its jobs, logs and schedules; on AKS, also its machines.
 
     Tasks that run are ended; they start anew when `grass start` starts the cluster again. That does not count as a
     restart. On a terminal, asks for confirmation if tasks run.
@@ -42,7 +42,10 @@ def stop(invocation: Invocation, name: str | None, yes: bool) -> Exit:
 @click.option("--at-boot/--not-at-boot", default=None, help="Also start it at each boot of this machine, or no more.")
 @pass_invocation
 def start(invocation: Invocation, name: str | None, at_boot: bool | None) -> None:
-    """Start a stopped cluster on this machine with its jobs, logs and schedules, and make it the current cluster."""
+    """Start a stopped cluster on this machine with its jobs, logs and schedules, and make it the current cluster.
+
+    On AKS, its machines are started first.
+    """
     name = _cluster(invocation, name, "start")
     provisioner = provisioning.of_cluster(invocation, name)
     starter = need(provisioner, CanStart)

@@ -89,14 +89,18 @@ def scale(
         output.error(f"{one.label}: {str(one.error).removeprefix(f'{one.label}: ')}", code=one.code)
     views = [one.view for one in scaled.nodes if one.view is not None]
     gone = [f"{name} is removed, with its machine" for name in scaled.removed]
-    wire = {"nodes": views, "removed": list(scaled.removed)}
+    gone += scaled.lines
+    wire = {"nodes": views, "removed": list(scaled.removed), "pools": list(scaled.lines)}
     now = clock.wall()
     if not failed or views or gone:
         # without a node: nothing was to be done, or only to be removed
         output.show(
             Result(
                 wire,
-                lambda width: [*gone, *(node_list(views, now, width) if views else ["no node was added"])],
+                lambda width: [
+                    *gone,
+                    *(node_list(views, now, width) if views else [] if scaled.lines else ["no node was added"]),
+                ],
                 [view.name for view in views],
             )
         )

@@ -6,7 +6,7 @@ Used by ``settings``, ``grass.cli`` and ``grass.provision``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -109,9 +109,8 @@ _NOT_OF_PODS = {
         "is of this machine, which is no node here; say it of a namespace, or use `mode: local` with `namespaces`",
     ),
     "task_redis": "is for tasks on this machine; pods do not reach it",
-    "cloud": "Grass makes no machines in a cloud; name namespaces of a cluster that exists with `namespaces`",
 }
-"""Keys of other kinds of clusters, and of MARO's file of mode `k8s/aks`, with why they have no meaning."""
+"""Keys of other kinds of clusters, with why they have no meaning."""
 
 
 def read_local(fields: Fields) -> LocalSettings:
@@ -142,6 +141,16 @@ def _read_master(fields: Fields) -> dict[str, Any]:  # Any: values of several ty
 
 
 def read_outside(fields: Fields) -> KubernetesSettings:
+    namespaces = read_namespaces(fields, {})
+    if not namespaces and not fields.raw(NAMESPACES):
+        fields.problems.add(NAMESPACES, "is missing; it lists the namespaces of Kubernetes that become nodes")
+    fields.refuse("cloud", "is for `mode: k8s/aks`, which makes a Kubernetes; this mode uses one that exists")
+    name = fields.require("name", values.name, DEFAULT_NAME)
+    return replace(read_host(fields), name=name, namespaces=namespaces)
+
+
+def read_host(fields: Fields) -> KubernetesSettings:
+    """Read what is said of a master on this machine, which is no node itself."""
     for key in ISOLATION_KEYS:
         fields.refuse(key, "is for a cluster on several hosts; pods are apart by themselves")
     for key, why in _NOT_OF_PODS.items():
@@ -149,15 +158,7 @@ def read_outside(fields: Fields) -> KubernetesSettings:
     with fields.within("ports") as ports:
         ports.refuse("node_api", "this machine is no node here")
         api = ports.read("api", _port, None)
-    namespaces = read_namespaces(fields, {})
-    if not namespaces and not fields.raw(NAMESPACES):
-        fields.problems.add(NAMESPACES, "is missing; it lists the namespaces of Kubernetes that become nodes")
-    return KubernetesSettings(
-        name=fields.require("name", values.name, DEFAULT_NAME),
-        ports=PortSettings(api),
-        namespaces=namespaces,
-        **_read_master(fields),
-    )
+    return KubernetesSettings(ports=PortSettings(api), **_read_master(fields))
 
 
 def _read_redis(fields: Fields) -> RedisSettings:

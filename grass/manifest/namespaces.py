@@ -54,7 +54,7 @@ def read_namespaces(fields: Fields, taken: Mapping[str, str]) -> tuple[Namespace
     """Read the list. ``taken``: names of other nodes, and what has them."""
     seen, found = dict(taken), []
     for path, item in fields.items(KEY):
-        one = _namespace(item, path, fields.problems)
+        one = read_namespace(item, path, fields.problems)
         if one is None:
             continue
         if one.name in seen:
@@ -64,7 +64,7 @@ def read_namespaces(fields: Fields, taken: Mapping[str, str]) -> tuple[Namespace
     return tuple(found)
 
 
-def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | None:
+def read_namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | None:
     """Read ``[CONTEXT/]NAMESPACE`` or a mapping. Return None after adding a problem."""
     if isinstance(item, str):  # contexts may contain `/`
         context, slash, namespace = item.rpartition("/")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from grass.manifest.aks import read_aks
 from grass.manifest.azure import read_azure
 from grass.manifest.bounds import check_bounds
 from grass.manifest.cluster_settings import ClusterSettings
@@ -17,7 +18,7 @@ from grass.manifest.inside import read_kubernetes
 from grass.manifest.local_settings import read_local, read_maro_local, read_maro_process
 from grass.manifest.on_premises import read_on_premises
 from grass.manifest.values import Wrong, show
-from grass.model.mode import AZURE, KUBERNETES, LOCAL, ON_PREMISES
+from grass.model.mode import AKS, AZURE, KUBERNETES, LOCAL, ON_PREMISES
 
 Reader = Callable[[Fields], ClusterSettings]
 
@@ -26,6 +27,7 @@ _KINDS: dict[str, Reader] = {
     ON_PREMISES: read_on_premises,
     KUBERNETES: read_kubernetes,
     AZURE: read_azure,
+    AKS: read_aks,
 }
 """Mode → reader of its settings. A new kind of cluster is one more entry, here and in ``grass.provision.registry``."""
 _OF_MARO: dict[str, Reader] = {"process": read_maro_process, "grass/local": read_maro_local}
@@ -61,8 +63,8 @@ def _reader(mode: Any) -> Reader:
     one = f"must be {' or '.join(_KINDS)}"
     if isinstance(mode, str) and mode.startswith("k8s/"):
         raise Wrong(
-            f"{one}: Grass makes no cluster of Kubernetes as {show(mode)} does; {KUBERNETES} uses namespaces of a "
-            "cluster that exists"
+            f"{one}: Grass makes no cluster of Kubernetes as {show(mode)} does; {AKS} makes one on Azure, and "
+            f"{KUBERNETES} uses namespaces of a cluster that exists"
         )
     if isinstance(mode, str) and mode.startswith("grass"):
         raise Wrong(f"{one}; this version does not support the mode {show(mode)}")

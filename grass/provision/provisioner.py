@@ -154,10 +154,12 @@ class ScaleRequest:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Result of scaling. ``nodes``: those that joined, and those that failed. ``removed``: names."""
+    """Result of scaling. ``nodes``: those that joined, and those that failed. ``removed``: names. ``lines``: what else
+    was done, where machines are no nodes."""
 
     nodes: tuple[AddedNode, ...] = ()
     removed: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.errors import ConflictError, InputError
 from grass.mode_file import read_mode
-from grass.model.mode import AZURE, KUBERNETES, KUBERNETES_INSIDE, LOCAL, ON_PREMISES, SIGNED_IN
+from grass.model.mode import AKS, AZURE, KUBERNETES, KUBERNETES_INSIDE, LOCAL, ON_PREMISES, SIGNED_IN
 from grass.provision.provisioner import CanCreate, Provisioner, Session
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _PROVISIONERS = {
     LOCAL: "grass.provision.local:LocalProvisioner",
     ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
     KUBERNETES: "grass.provision.local:LocalProvisioner",
+    AKS: "grass.provision.aks.provisioner:AksProvisioner",
     AZURE: "grass.provision.azure.provisioner:AzureProvisioner",
     KUBERNETES_INSIDE: "grass.provision.inside:InsideProvisioner",
     SIGNED_IN: "grass.provision.signed_in:SignedInProvisioner",

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grass.azure.aks import Pool, group, kubernetes, pool, registry, right_to_pull, terms_of
 from grass.azure.arm import Arm, Clock, LinkError
 from grass.azure.faults import AzureLoginError
 from grass.azure.pipeline import open_pipeline
-from grass.azure.resources import Kind, wanted
+from grass.azure.resources import CONTAINERS, REGISTRIES, Kind, wanted
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
+from grass.provision.aks import create as aks_create
+from grass.provision.aks import delete as aks_delete
+from grass.provision.aks import power as aks_power
+from grass.provision.aks import scale as aks_scale
 from grass.provision.azure import cost, create, delete, nodes, power
 from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import subscription_of
 from grass.provision.on_premises.machines import Machines
 from grass.provision.provisioner import AddedNode, Created, ScaleRequest, Session
+from tests.doubles.azure_aks import CLUSTER, REGISTRY, Aks
 from tests.doubles.azure_arm import NIC, SUBSCRIPTION, TOKEN, VM
+from tests.support.aks_world import SKUS
+from tests.support.aks_world import World as AksWorld
+from tests.support.aks_world import settings as aks_settings
 from tests.support.azure_server import FASTER, Credential, Served, serve
 from tests.support.azure_world import settings
 
@@ -161,3 +171,71 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     network.network_security_groups.begin_delete("typed", rules.name, **pinned).result()
     assert [thing for thing in azure.things.values() if thing.group == "typed"] == []
     azure.groups.clear()
+
+
+@pytest.mark.nightly  # as the test before it
+def test_microsofts_typed_clients_make_the_same_kubernetes_and_find_it(trusted: Served) -> None:
+    from azure.mgmt.authorization import AuthorizationManagementClient
+    from azure.mgmt.containerregistry import ContainerRegistryManagementClient
+    from azure.mgmt.containerservice import ContainerServiceClient
+
+    azure = trusted.azure
+    aks = Aks(azure, known_after=0.0)
+    azure.skus += SKUS
+    azure.limits |= {"cores": 20, "standardDSv5Family": 20, "standardBSFamily": 10}
+    azure.registered |= {"Microsoft.ContainerService", "Microsoft.ContainerRegistry"}
+    common: dict[str, Any] = {"base_url": azure.endpoint, "credential_scopes": ["x/.default"], "polling_interval": 0}
+    service = ContainerServiceClient(Credential(TOKEN), SUBSCRIPTION, api_version=CONTAINERS, **common)
+    registries = ContainerRegistryManagementClient(Credential(TOKEN), SUBSCRIPTION, api_version=REGISTRIES, **common)
+    rights = AuthorizationManagementClient(Credential(TOKEN), SUBSCRIPTION, **common)
+    site = create.Record(SUBSCRIPTION, "typed", "westeurope", "0" * 16, azure.endpoint).site
+    terms = terms_of(aks_settings(), ("203.0.113.0/24",), SUBSCRIPTION)
+    first, images, cluster = group(terms, site), registry(terms, site, password=True), kubernetes(terms, site)
+    arm(trusted).put(first.kind, first.path, first.body, "group")
+    assert registries.registries.check_name_availability({"name": images.name, "type": images.kind.type}).name_available
+    made = registries.registries.begin_create("typed", images.name, images.body).result()
+    assert made.login_server == f"{images.name}.azurecr.io"
+    assert registries.registries.list_credentials("typed", images.name).passwords[0].value == "secret-1"
+    assert "1.33" in [
+        each.version for each in service.managed_clusters.list_kubernetes_versions("westeurope").values_property
+    ]
+    found = service.managed_clusters.begin_create_or_update("typed", cluster.name, cluster.body).result()
+    assert (found.provisioning_state, found.power_state.code) == ("Succeeded", "Running")
+    principal = found.identity_profile["kubeletidentity"].object_id
+    right = right_to_pull(terms, site, principal)
+    scope = right.path.partition("/providers/Microsoft.Authorization/")[0]
+    rights.role_assignments.create(scope, right.name, right.body)
+    assert rights.role_assignments.get(scope, right.name).principal_id == principal
+    [login] = service.managed_clusters.list_cluster_admin_credentials("typed", cluster.name).kubeconfigs
+    assert bytes(login.value).decode() == aks.kubeconfig
+    one = pool(terms, site, "d8sv5", Pool("Standard_D8s_v5", 1))
+    assert service.agent_pools.begin_create_or_update("typed", cluster.name, one.name, one.body).result().count == 1
+    listed = {each.name: each.mode for each in service.agent_pools.list("typed", cluster.name)}
+    assert listed == {"system": "System", "d8sv5": "User"}
+    service.managed_clusters.begin_stop("typed", cluster.name).result()
+    assert service.managed_clusters.get("typed", cluster.name).power_state.code == "Stopped"
+    service.managed_clusters.begin_start("typed", cluster.name).result()
+    service.managed_clusters.begin_delete("typed", cluster.name).result()
+    registries.registries.begin_delete("typed", images.name).result()
+    assert azure.of(CLUSTER) == azure.of(REGISTRY) == [] and aks.roles == {}
+    azure.groups.clear()
+    azure.things.clear()
+
+
+def test_a_kubernetes_is_made_scaled_stopped_and_removed_over_the_real_pipeline(
+    trusted: Served, tmp_path: Path
+) -> None:
+    azure, credential = trusted.azure, Credential(TOKEN)
+    aks = Aks(azure)
+    azure.skus += SKUS
+    azure.limits |= {"cores": 20, "standardDSv5Family": 20}
+    world = AksWorld(tmp_path)
+    edges = replace(world.edges, send=lambda endpoint: open_pipeline(endpoint, credential), clock=CLOCK)
+    cloud = {"location": "westeurope", "endpoint": azure.endpoint}
+    aks_create.create(aks_settings(cloud=cloud, kubernetes={"from": ["203.0.113.0/24"]}), world.session, edges)
+    assert [each.name for each in azure.of(CLUSTER)] == ["lab-aks"] and len(aks.roles) == 1 and len(world.joined) == 1
+    assert aks_scale.scale(world.session, edges, ScaleRequest({"Standard_D8s_v5": 1})).lines
+    assert aks_power.stop(world.session, edges)
+    aks_power.start(world.session, edges)
+    aks_delete.delete(world.session, edges)
+    assert azure.empty() and aks.pools == {}

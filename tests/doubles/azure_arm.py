@@ -41,6 +41,10 @@ _FILES = {
     "microsoft.network/networkinterfaces": "network-2025-09-01",
     "microsoft.network/publicipaddresses": "network-2025-09-01",
     "microsoft.resources/resourcegroups": "resourcegroups-2025-04-01",
+    "microsoft.containerservice/managedclusters": "aks-2026-05-01",
+    "microsoft.containerservice/managedclusters/agentpools": "aks-2026-05-01",
+    "microsoft.containerregistry/registries": "acr-2025-11-01",
+    "microsoft.authorization/roleassignments": "authorization-2022-04-01",
 }
 VM, NIC, IP, DISK = (
     "Microsoft.Compute/virtualMachines",
@@ -50,6 +54,11 @@ VM, NIC, IP, DISK = (
 )
 NSG, VNET = "Microsoft.Network/networkSecurityGroups", "Microsoft.Network/virtualNetworks"
 ROUTES, NAT = "Microsoft.Network/routeTables", "Microsoft.Network/natGateways"
+_OTHER_PRICES = (
+    ("Standard Uptime SLA", 0.1, "1 Hour"),
+    ("Basic Registry Unit", 0.1666, "1/Day"),
+    ("LB Rules", 0.025, "1 Hour"),
+)
 _SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0, NAT: 8.0, IP: 3.0}
 _ACTION_SECONDS = {"deallocate": 40.0, "start": 30.0}
 _THING = re.compile(
@@ -205,6 +214,10 @@ class Azure:
     past: list[Thing] = field(default_factory=list)
     operations: dict[str, Operation] = field(default_factory=dict)
     endpoint: str = ENDPOINT
+    more: Callable[[Asked], Answer | None] = lambda asked: None
+    """Answers for types that have a double of their own; None: it is none of them."""
+    more_cores: Callable[[str], int] = lambda quota: 0
+    """Cores of a quota that they use."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def handle(self, method: str, url: str, body: Body | None, token: str | None = TOKEN) -> Answer:
@@ -227,6 +240,10 @@ class Azure:
         except RefusalError as error:
             return Answer(error.status, {"error": {"code": error.code, "message": error.text}}, {})
 
+    def cores_of(self, size: str) -> int:
+        known = next(each for each in self.skus if each["name"] == size)
+        return int(next(each["value"] for each in known["capabilities"] if each["name"] == "vCPUs"))
+
     def of(self, type: str) -> list[Thing]:
         return [thing for thing in self.things.values() if thing.type.lower() == type.lower()]
 
@@ -245,6 +262,8 @@ class Azure:
 
     def _answer(self, asked: Asked) -> Answer:  # noqa: C901 a table of paths
         path = asked.path
+        if other := self.more(asked):
+            return other
         if path == "/subscriptions":
             return _list([{"subscriptionId": SUBSCRIPTION, "displayName": "Lab", "state": "Enabled"}])
         if path.split("/")[2].lower() != SUBSCRIPTION:
@@ -629,7 +648,7 @@ class Azure:
         """Machines count whatever their state and power."""
         if quota == "PublicIPAddresses":
             return len(self.of(IP))
-        cores = 0
+        cores = self.more_cores(quota)
         for machine in self.of(VM):
             size = next(
                 each for each in self.skus if each["name"] == machine.body["properties"]["hardwareProfile"]["vmSize"]
@@ -682,6 +701,9 @@ class Azure:
                 items += [{**one, "productName": "VMs Windows", "retailPrice": price / 2}]
         if "LRS Disk" in wanted:
             items.append({**common, "unitOfMeasure": "1/Month", "retailPrice": 2.4, "armRegionName": "westeurope"})
+        for words, price, unit in _OTHER_PRICES:
+            if words in wanted:
+                items.append({**common, "unitOfMeasure": unit, "retailPrice": price, "armRegionName": "westeurope"})
         if "NAT Gateway" in wanted:
             items.append({**common, "retailPrice": 0.045, "armRegionName": "westeurope"})
         if "Public IP" in wanted:

@@ -141,7 +141,7 @@ def test_what_is_wrong_with_a_namespace_is_said_with_its_path(text: str, problem
         ("ports: {node_api: 1}", "ports.node_api: this machine is no node here"),
         ("task_redis: true", "task_redis: is for tasks on this machine"),
         ("isolation: user", "isolation: is for a cluster on several hosts"),
-        ("cloud: {location: eastus}", "cloud: Grass makes no machines in a cloud"),
+        ("cloud: {location: eastus}", "cloud: is for `mode: k8s/aks`"),
         ("master: {node_size: Standard_D2s_v3}", "master: must be outside or inside"),
     ],
 )
@@ -150,12 +150,12 @@ def test_what_has_no_meaning_without_a_machine_is_refused(more: str, problem: st
     assert found.startswith(problem), found
 
 
-def test_a_file_of_maro_says_what_is_here_in_the_place_of_its_mode() -> None:
-    [found] = problems_of("{mode: k8s/aks, name: a, cloud: {location: eastus}, master: {node_size: x}}")
+def test_a_kubernetes_that_grass_does_not_make_names_what_there_is() -> None:
+    [found] = problems_of("{mode: k8s/eks, name: a, cloud: {location: eastus}, master: {node_size: x}}")
     assert found.startswith(
-        "mode: must be local or grass/on-premises or grass/k8s or grass/azure: Grass makes no cluster of Kubernetes"
+        "mode: must be local or grass/on-premises or grass/k8s or grass/azure or k8s/aks: Grass makes no cluster"
     )
-    assert "grass/k8s uses namespaces of a cluster that exists" in found
+    assert "k8s/aks makes one on Azure, and grass/k8s uses namespaces of a cluster that exists" in found
 
 
 def test_a_cluster_in_namespaces_needs_a_name() -> None:

@@ -12,6 +12,7 @@ from grass.assets import asset
 from grass.cli import templates
 from grass.errors import NotFoundError
 from grass.manifest import parse_job, read_document
+from grass.manifest.aks import AksSettings
 from grass.manifest.azure import AzureSettings
 from grass.manifest.azure_autoscale import Autoscale, Rule
 from grass.manifest.azure_images import start_of
@@ -29,6 +30,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 def test_the_templates_are_known_by_name() -> None:
     assert templates.names() == (
+        "aks",
         "azure",
         "cron-schedule",
         "job",
@@ -39,7 +41,7 @@ def test_the_templates_are_known_by_name() -> None:
         "schedule",
         "settings",
     )
-    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of azure, cron-schedule, job"):
+    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of aks, azure, cron-schedule, job"):
         templates.text("x")
 
 
@@ -86,6 +88,24 @@ def test_the_template_of_a_cluster_on_azure_shows_the_defaults_in_its_comments()
     sized = parse_settings(read_document(text.replace("# sizes:", "sizes:")))
     assert isinstance(sized, AzureSettings)
     assert sized.sizes == {"standard_nc4as_t4_v3": start_of("Standard_NC4as_T4_v3")}
+
+
+def test_the_template_of_a_kubernetes_on_azure_shows_the_defaults_in_its_comments() -> None:
+    text = templates.text("aks")
+    few = parse_settings(read_document(text))
+    assert isinstance(few, AksSettings) and few.cloud.location == "westeurope"
+    shown = re.sub(r"^# (?=(  |system|kubernetes|registry|share|namespace))", "", text, flags=re.MULTILINE)
+    shown = re.sub(r"^# (?=(resource|use_))", "  ", shown, flags=re.MULTILINE)
+    shown = re.sub(r"^  (version|from|image|resources): .*\n", "", shown, flags=re.MULTILINE)
+    again = parse_settings(read_document(shown))
+    assert again == few and "system:" in shown and "\nshare: 100GiB" in shown
+    whole = re.sub(r"^# (?=(  |kubernetes|namespace))", "", text, flags=re.MULTILINE)
+    said = parse_settings(read_document(whole))
+    assert isinstance(said, AksSettings) and (said.version, said.node.image, said.node.cpu) == (
+        "1.33",
+        "python:3.12",
+        64000,
+    )
 
 
 def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_right_as_well() -> None:

@@ -42,7 +42,7 @@ def test_a_mount_with_a_source_is_a_folder_of_the_share() -> None:
 def test_an_unknown_mode_gives_one_message() -> None:
     for parse, document in (
         (parse_job, {"mode": "grass/mars", "name": "j", "odd": 1, "components": {"a": {"other": 1}}}),
-        (parse_settings, {"mode": "k8s/aks", "cloud": {}, "name": "c", "master": {}}),
+        (parse_settings, {"mode": "k8s/eks", "cloud": {}, "name": "c", "master": {}}),
     ):
         with pytest.raises(ManifestError) as raised:
             parse(document)
