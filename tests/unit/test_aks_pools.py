@@ -212,3 +212,7 @@ def test_what_the_cluster_lacks_is_said_with_what_to_do(tmp_path: Path) -> None:
         need(provisioner, CanPowerNodes)
     with pytest.raises(InputError, match="`grass node scale SIZE N` gives it machines"):
         need(provisioner, CanAddNodes)
+    with pytest.raises(InputError, match="backups of clusters of mode k8s/aks cannot be restored yet"):
+        provisioner.back_up(tmp_path / "b", "secret", ())
+    with pytest.raises(ConflictError, match="each boot would start machines that are paid"):
+        provisioner.start_at_boot()

@@ -6,11 +6,12 @@ Once it is there, everything is as with a namespace of a Kubernetes that exists 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass.errors import ConflictError, NotFoundError
+from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.aks import AksSettings
 from grass.manifest.local_settings import KubernetesSettings, LocalSettings
 from grass.provision import layout, stopping
@@ -32,6 +33,7 @@ from grass.provision.provisioner import (
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.wire.backup import BackedUp, BackupHeader
 
 
 class AksProvisioner(LocalProvisioner, CanScaleNodes, CanTellCosts):
@@ -72,6 +74,12 @@ class AksProvisioner(LocalProvisioner, CanScaleNodes, CanTellCosts):
         raise ConflictError(
             f"cluster {self._session.name}: each boot would start machines that are paid; use `grass start` when you "
             "need them"
+        )
+
+    def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
+        raise InputError(
+            f"cluster {self._session.name}: backups of clusters of mode {AksSettings.mode} cannot be restored yet; `grass "
+            "job pull` and `grass data pull` copy what is needed"
         )
 
     def refusal(self, capability: object) -> str:
