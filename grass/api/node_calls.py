@@ -10,6 +10,7 @@ from grass.system import clock
 from grass.wire.waits import LONGEST_WAIT
 
 if TYPE_CHECKING:
+    from grass.wire.cloud import CloudCosts, CloudView
     from grass.wire.join_views import JoinedView, JoinTerms, JoinTokenRow, JoinTokenView
     from grass.wire.node_views import NodeAccepted, NodeView, NodeWaited
 
@@ -67,6 +68,22 @@ class NodeCalls(Requests):
         from grass.wire.node_views import NODE_ACCEPTED
 
         return self._post(path_of("nodes", node, "stop"), {"why": why}, NODE_ACCEPTED)
+
+    def tell_cloud(
+        self, holder: str = "", seconds: float = 0.0, problem: str = "", costs: CloudCosts | None = None
+    ) -> CloudView:
+        """Take or keep the lease of who starts and stops nodes of a cluster in a cloud by themselves, for ``seconds``;
+        0: give it back. ``problem``: why ``holder`` cannot. ``costs``: what the machines cost.
+
+        The result says who has the lease. Raises NotAllowedError: not an administrator.
+        """
+        from grass.wire.cloud import CLOUD
+        from grass.wire.codec import builtins
+
+        told = None if costs is None else builtins(costs)
+        return self._post(
+            "/v1/cloud", {"holder": holder, "seconds": seconds, "problem": problem[:2000], "costs": told}, CLOUD
+        )
 
     def remove_node(self, node: str, force: bool = False) -> NodeAccepted:
         """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed

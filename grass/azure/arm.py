@@ -67,9 +67,9 @@ class Arm:
         """Raises NotFoundError."""
         return self.request("GET", self.url(path, version, query), what).content
 
-    def find(self, path: str, version: str, what: str) -> Document | None:
+    def find(self, path: str, version: str, what: str, query: str = "") -> Document | None:
         try:
-            return self.get(path, version, what)
+            return self.get(path, version, what, query)
         except NotFoundError:
             return None
 
@@ -140,6 +140,9 @@ class Arm:
         if reached:
             raise AzureSlowError(f"{what}: {why}; repeat the command in {show_span(max(60, wait))}")
         raise UnreachableError(f"{what}: {why}; repeat the command")
+
+    def patch(self, kind: Kind, path: str, body: Document, what: str) -> Reply:
+        return self.request("PATCH", self.url(path, kind.version), what, body)
 
     def put(self, kind: Kind, path: str, body: Document, what: str) -> Reply:
         return self.request("PUT", self.url(path, kind.version), what, body)

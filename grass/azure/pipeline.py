@@ -85,6 +85,16 @@ def _usual_credential() -> TokenCredential:
     return found
 
 
+def managed_identity() -> TokenCredential:
+    """Return the identity of this machine on Azure. Its tokens are kept in memory alone."""
+    try:
+        from azure.identity import ManagedIdentityCredential
+    except ImportError as error:
+        raise InputError(_MISSING.format(error.name)) from error
+    found: TokenCredential = ManagedIdentityCredential()
+    return found
+
+
 def _document(text: bytes) -> Document:
     """Return the JSON of a reply; empty: it is no object, such as a page of a proxy."""
     try:

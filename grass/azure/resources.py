@@ -11,6 +11,7 @@ import base64
 import hashlib
 import ipaddress
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -33,8 +34,12 @@ ROLES = "2022-04-01"
 SKUS = "2021-07-01"
 LOCKS = "2020-05-01"
 ASSIGNMENTS = "2022-06-01"
+ROLES = "2022-04-01"
 _INLINE_NETWORK = "2022-11-01"
 """Version of the network's types that the body of a machine uses for its card."""
+
+ROLE = "Virtual Machine Contributor"
+"""Azure's role that may make, start and stop machines with their cards and disks, and gives nobody a role."""
 
 NAMESPACES = ("Microsoft.Compute", "Microsoft.Network")
 _PORT_OF_SSH = 22
@@ -168,8 +173,13 @@ def is_ours(resource: Document, id: str) -> bool:
 
 
 def body_hash(body: Document) -> str:
-    """Return what tells two bodies apart, without tags: they may change."""
-    bare = {key: value for key, value in body.items() if key != "tags"}
+    """Return what tells two bodies apart, without what may change, or depends on who makes it: tags, the identity, and
+    all but the first of the keys that may log in."""
+    bare = {key: value for key, value in body.items() if key not in ("tags", "identity")}
+    with suppress(KeyError):
+        if more := bare["properties"]["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"][1:]:
+            bare = json.loads(json.dumps(bare))
+            del bare["properties"]["osProfile"]["linuxConfiguration"]["ssh"]["publicKeys"][-len(more) :]
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -177,7 +187,8 @@ def body_hash(body: Document) -> str:
 class Terms:
     """What all machines of a cluster have in common; ``machine``: as the master, whose size and zone others may
     differ in. ``key``: the public key that may log in. ``nat``: nodes leave through a NAT gateway, not the master.
-    ``sizes``: as in the settings."""
+    ``sizes``: as in the settings. ``identity``: the master has an identity, and autoscales. ``more_keys``: public keys
+    that may log in to new nodes as well."""
 
     cluster: str
     location: str
@@ -188,6 +199,8 @@ class Terms:
     tags: dict[str, str]
     nat: bool = False
     sizes: dict[str, Start] = field(default_factory=dict)
+    identity: bool = False
+    more_keys: tuple[str, ...] = ()
 
 
 def terms_of(settings: AzureSettings, key: str) -> Terms:
@@ -202,6 +215,7 @@ def terms_of(settings: AzureSettings, key: str) -> Terms:
         cloud.tags,
         settings.nat is Nat.GATEWAY,
         settings.sizes,
+        settings.autoscale is not None and settings.autoscale.on_master,
     )
 
 
@@ -242,10 +256,32 @@ def _gateway(terms: Terms, site: Site, paths: dict[Kind, str]) -> tuple[Wanted, 
 
 
 def machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Wanted:
-    """Return a machine. ``public``: the master, which has a public address; nodes are reached through it."""
+    """Return a machine. ``public``: the master, which has a public address; nodes are reached through it, and never
+    have an identity."""
     path = site.path(Kind.MACHINE, name)
     body = _machine(terms, site, name, like, public=public)
+    if public and terms.identity:
+        body |= identity(on=True)
     return Wanted(Kind.MACHINE, name, path, complete(body, terms.location, _tags(terms, site)))
+
+
+def identity(*, on: bool) -> Document:
+    """Return the part of a machine's body that gives it an identity, or takes that away."""
+    return {"identity": {"type": "SystemAssigned" if on else "None"}}
+
+
+def principal_of(machine: Document) -> str:
+    """Return the id of a machine's identity; empty: it has none."""
+    found = machine.get("identity")
+    return str(found.get("principalId") or "") if isinstance(found, dict) else ""
+
+
+def role_command(site: Site, principal: str) -> str:
+    """Return the command with which an owner lets an identity make, start and stop machines of this group alone."""
+    return (
+        f"az role assignment create --assignee-object-id {principal} --assignee-principal-type ServicePrincipal "
+        f"--role '{ROLE}' --scope {site.group_path}"
+    )
 
 
 def subnets(network: str) -> tuple[ipaddress.IPv4Network, ipaddress.IPv4Network]:
@@ -325,6 +361,7 @@ def _network(addresses: str, paths: dict[Kind, str], *, nat: bool) -> Document:
 def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Document:
     publisher, offer, sku, version = like.image.split(":")
     network = terms.network if public else None
+    path, keys = f"/home/{terms.user}/.ssh/authorized_keys", [terms.key, *(() if public else terms.more_keys)]
     body: Document = {
         "properties": {
             "hardwareProfile": {"vmSize": like.size},
@@ -344,7 +381,7 @@ def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publ
                 "customData": base64.b64encode(_first_boot(network, spot=like.spot).encode()).decode(),
                 "linuxConfiguration": {
                     "disablePasswordAuthentication": True,
-                    "ssh": {"publicKeys": [{"path": f"/home/{terms.user}/.ssh/authorized_keys", "keyData": terms.key}]},
+                    "ssh": {"publicKeys": [{"path": path, "keyData": key} for key in keys]},
                 },
             },
             "networkProfile": {

@@ -41,13 +41,17 @@ def autoscale(invocation: Invocation, file: Path, once: bool) -> None:
         raise InputError(f"{file}: is of the cluster {settings.name}; choose it with --cluster {settings.name}")
     provisioner: CanAutoscale[ClusterSettings] = need(provisioning.of_cluster(invocation), CanAutoscale)
     client = invocation.client()
-    request = AutoscaleRequest(
+    provisioner.autoscale(settings, request_of(invocation, once=once), client)
+
+
+def request_of(invocation: Invocation, *, once: bool) -> AutoscaleRequest:
+    """Return what the autoscaler asks of the cluster, on this machine or on the master."""
+    return AutoscaleRequest(
         once,
         lambda names: _drain(invocation, names),
         lambda name, drained: back(invocation, name, drained),
         lambda name: take_out(invocation, name, _DRAIN_SECONDS, None, force=False),
     )
-    provisioner.autoscale(settings, request, client)
 
 
 def _drain(invocation: Invocation, names: Sequence[str]) -> dict[str, GrassError]:

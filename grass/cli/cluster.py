@@ -147,7 +147,7 @@ def status(invocation: Invocation) -> Exit:
         view = replace(
             view, nodes=client.nodes(), jobs=overview.jobs, store=overview.store, isolation=overview.isolation
         )
-        view = replace(view, standby=overview.standby)
+        view = replace(view, standby=overview.standby, cloud=overview.cloud)
     except UnreachableError as error:
         view, code = replace(view, error=str(error)), Exit(error.exit_code)
     if view.store is not None:

@@ -15,6 +15,7 @@ from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.model.daemons import DaemonState
+    from grass.wire.cloud import CloudView
     from grass.wire.node_views import NodeView
     from grass.wire.standby import StandbyView
     from grass.wire.status_views import StoreTrouble
@@ -38,6 +39,7 @@ class Overview:
     store: StoreTrouble | None = None
     isolation: Isolation | None = None
     standby: StandbyView | None = None
+    cloud: CloudView | None = None
     error: str | None = None
     """Why the API did not answer."""
 
@@ -45,13 +47,13 @@ class Overview:
 def status_page(view: Overview, now: float, width: int | None) -> list[str]:
     """Return lines for the daemons; also for nodes and jobs, if the API answered."""
     daemons = [[one.name, str(one.pid or NOTHING), one.state, show_instant(one.start)] for one in view.daemons]
-    lines = [*pairs(_facts(view), width), "", *table(_DAEMONS, daemons, width)]
+    lines = [*pairs(_facts(view, now), width), "", *table(_DAEMONS, daemons, width)]
     if view.nodes is not None:
         lines += ["", *node_list(view.nodes, now, width)]
     return lines
 
 
-def _facts(view: Overview) -> list[tuple[str, str]]:
+def _facts(view: Overview, now: float) -> list[tuple[str, str]]:
     facts = [("Cluster", view.cluster), ("URL", view.url or NOTHING)]
     if view.error is not None:
         return [*facts, ("API", view.error)]
@@ -62,7 +64,16 @@ def _facts(view: Overview) -> list[tuple[str, str]]:
         facts.append(("Store", f"{view.store.message}; the agents wait and try again"))
     if view.standby is not None:
         facts.append(("Standby", show_standby(view.standby)))
+    if view.cloud is not None and (scales := show_autoscaler(view.cloud, now)):
+        facts.append(("Autoscaler", scales))
     return facts
+
+
+def show_autoscaler(cloud: CloudView, now: float) -> str:
+    """Say who starts and stops nodes by themselves, or why nobody does; empty: nobody wants to."""
+    if cloud.problem:
+        return f"{cloud.holder}: {cloud.problem}"
+    return cloud.holder if cloud.until > now else ""
 
 
 def show_standby(standby: StandbyView) -> str:

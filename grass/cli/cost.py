@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +14,13 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, paragraph, table
-from grass.provision.provisioner import CanTellCosts, Cost, Costs, need
+from grass.errors import GrassError
+from grass.provision.provisioner import CanTellCosts, need
 
+if TYPE_CHECKING:
+    from grass.wire.cloud import CloudCost, CloudCosts
+
+_TELL_SECONDS = 5.0
 _COLUMNS = (
     *(Column("MACHINE"), Column("STATE"), Column("SIZE", drop=1), Column("HOURS ON", right=True)),
     *(Column("NOW PER HOUR", right=True), Column("SPENT", right=True)),
@@ -28,6 +35,7 @@ def cost(invocation: Invocation) -> None:
     A machine is counted with its disk and address. What is counted, and what is not, follows the table.
     """
     costs = need(provisioning.of_cluster(invocation), CanTellCosts).costs()
+    _tell(invocation, costs)
     hourly = _sum([one.hourly for one in costs.machines])
     wire = {
         "since": costs.since,
@@ -40,12 +48,20 @@ def cost(invocation: Invocation) -> None:
     invocation.output.show(Result(wire, lambda width: list(_lines(costs, hourly, width)), [f"{wire['spent']:.2f}"]))
 
 
+def _tell(invocation: Invocation, costs: CloudCosts) -> None:
+    """Tell the master, for the dashboard, if it answers."""
+    from grass.api.client import Client
+
+    with suppress(GrassError), Client(invocation.cluster, timeout=_TELL_SECONDS) as client:
+        client.tell_cloud(costs=costs)
+
+
 def _sum(prices: list[float | None]) -> float | None:
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
 
 
-def _wire(one: Cost) -> dict[str, object]:
+def _wire(one: CloudCost) -> dict[str, object]:
     return {
         "name": one.name,
         "what": one.what,
@@ -57,7 +73,7 @@ def _wire(one: Cost) -> dict[str, object]:
     }
 
 
-def _lines(costs: Costs, hourly: float | None, width: int | None) -> Iterator[str]:
+def _lines(costs: CloudCosts, hourly: float | None, width: int | None) -> Iterator[str]:
     rows = [
         (one.name, one.state, one.what or NOTHING, f"{one.hours:.1f}", *_money(one.hourly, one.spent, one.whole))
         for one in costs.machines

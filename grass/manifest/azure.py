@@ -31,6 +31,7 @@ from grass.manifest.on_premises import (
     read_hosts,
 )
 from grass.manifest.values import Wrong, show
+from grass.model.isolation import ContainerUser, Isolation
 from grass.model.mode import AZURE
 
 ENDPOINT = "https://management.azure.com"
@@ -171,6 +172,7 @@ def read_azure(fields: Fields) -> AzureSettings:
     network, nat = _read_network(fields)
     sizes, autoscale = read_sizes(fields), read_autoscale(fields)
     _check_images(fields, machine, sizes, autoscale)
+    _check_identity(fields, hosts, autoscale)
     return AzureSettings(
         **{each.name: getattr(hosts, each.name) for each in fields_of(hosts) if each.name != "warnings"},
         cloud=where,
@@ -240,6 +242,19 @@ def _check_images(
     for rule in autoscale.rules if autoscale is not None else ():
         for each in obstacles_to(rule.size, machine.start_of(rule.size, sizes)):
             fields.problems.add(f"autoscale.sizes.{rule.size}", each)
+
+
+def _check_identity(fields: Fields, hosts: OnPremisesSettings, autoscale: Autoscale | None) -> None:
+    """Any process of root's may ask for a token of the machine's identity, so no task may be root there: containers
+    share the network of their machine."""
+    if autoscale is None or not autoscale.on_master:
+        return
+    if hosts.isolation.kind is Isolation.NONE:
+        fields.problems.add("autoscale.on_master", "needs `isolation: user`: no task may use the master's identity")
+    elif hosts.isolation.containers.user is ContainerUser.IMAGE:
+        fields.problems.add(
+            "autoscale.on_master", "needs `containers: {user: account}`: no task may use the master's identity as root"
+        )
 
 
 def _read_network(fields: Fields) -> tuple[str, Nat]:

@@ -32,11 +32,13 @@ class Rule:
 @dataclass(frozen=True)
 class Autoscale:
     """Rules for nodes that start and stop by themselves. ``rules``: one for each size. ``most_a_day``: dollars by list
-    price; None: no limit. ``cooldown``: seconds until a size is tried again that could not be had."""
+    price; None: no limit. ``cooldown``: seconds until a size is tried again that could not be had. ``on_master``: the
+    master does it, with an identity of its machine."""
 
     rules: tuple[Rule, ...]
     most_a_day: float | None = None
     cooldown: float = _COOLDOWN
+    on_master: bool = False
 
 
 def read_autoscale(fields: Fields) -> Autoscale | None:
@@ -50,6 +52,7 @@ def read_autoscale(fields: Fields) -> Autoscale | None:
         tuple(rules),
         section.read("most_per_day", _dollars, None),
         section.read("cooldown", quantities.duration, _COOLDOWN),
+        section.read("on_master", values.truth, False),
     )
 
 

@@ -161,6 +161,8 @@ class OnPremisesSettings(ClusterSettings):
     machines: tuple[str, ...] = ()
     """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
     standby: StandbySettings | None = None
+    autoscaler: str = field(default="", repr=False)
+    """What the autoscaler on the master reads, as JSON; empty: there is none. Made by the provisioner of a cloud."""
 
 
 def read_on_premises(fields: Fields) -> OnPremisesSettings:

@@ -52,6 +52,8 @@ DAEMONS = (
 )
 OPERATOR = Daemon("operator", "node.operator", Side.NODE, sends_log=False)
 """Beside the daemons of a namespace whose resources are served; not one of ``DAEMONS``, which every host runs."""
+AUTOSCALER = Daemon("autoscaler", "grass.cli.autoscale_on_master", Side.MASTER, sends_log=False)
+"""Beside the daemons of a master in a cloud, if its machine has an identity; not one of ``DAEMONS`` either."""
 MASTER_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.MASTER)
 NODE_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.NODE)
 SENDING_LOGS = tuple(each.name for each in DAEMONS if each.sends_log)

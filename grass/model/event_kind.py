@@ -56,6 +56,7 @@ class EventKind(str, Enum):
     NODE_REMOVED = "node-removed"
     NODE_REFUSED = "node-refused"
     NODE_CUT_OFF = "node-cut-off"
+    AUTOSCALER = "autoscaler"
     GPU_QUARANTINE = "gpu-quarantine"
     SCHEDULE_STARTED = "schedule-started"
     SCHEDULE_STOPPED = "schedule-stopped"

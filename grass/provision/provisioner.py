@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from grass.node_config import NodeHome
     from grass.provision.namespaces import NamespaceRequest
     from grass.wire.backup import BackedUp, BackupHeader
+    from grass.wire.cloud import CloudCosts
     from grass.wire.node_views import NodeView
 
 C = TypeVar("C")
@@ -174,28 +175,6 @@ class Powered:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What one machine costs by list price, in US dollars. ``hourly`` None: not known. ``whole``: ``spent`` is all."""
-
-    name: str
-    what: str
-    state: str
-    hours: float
-    hourly: float | None
-    spent: float
-    whole: bool
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What a cluster costs. ``since``: wall time from which it is known. ``limits``: what is not in it, for people."""
-
-    since: float
-    machines: tuple[Cost, ...]
-    limits: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class MoveRequest:
     """Where the master is to go. ``to``: ``[USER@]HOST[:PORT]``. ``key``, ``become`` and ``plan`` as for
     ``NodeRequest``. ``nodes_later``: go on although nodes are away, or cannot be told."""
@@ -333,7 +312,7 @@ class CanPowerNodes(Protocol):
 
 @runtime_checkable
 class CanTellCosts(Protocol):
-    def costs(self) -> Costs:
+    def costs(self) -> CloudCosts:
         """Return what the cluster costs and has cost."""
 
 

@@ -5,7 +5,7 @@ Used by ``master.api``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from grass.errors import ConflictError, ReplayedError
 from grass.model.event_kind import EventKind
@@ -24,12 +24,15 @@ from grass.store.records import Records
 from grass.store.sessions import Sessions, Sighting
 from grass.store.tickets import Tickets
 from grass.system.clock import wall
+from grass.wire.cloud import CLOUD, CloudView
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.job_file import JobFile
 from grass.wire.job_record import JobRecord, first_record
 from grass.wire.plan_answer import PlanAnswer
 from grass.wire.tickets import StartJob
+
+_TRIES = 5
 
 
 class ApiStore(Records, Tickets):
@@ -131,6 +134,19 @@ class ApiStore(Records, Tickets):
         when = wall() if at is None else at
         event = EventRecord(when, kind.value, message, user, job, task, node, run=run, address=address)
         self._backend.apply([logged(self._keys, event)], urgent=True)
+
+    def change_cloud(self, decide: Callable[[CloudView], CloudView]) -> tuple[CloudView, CloudView]:
+        """Change what is known of a cluster in a cloud, in one atomic step. Return it before and after. ``decide`` may
+        be called again. Raises UndecodableError, ConflictError: others change it all the time."""
+        key = self._keys.cloud
+        for _ in range(_TRIES):
+            text = self._backend.get(key)
+            before = CloudView() if text is None else CLOUD.decode(text)
+            after = decide(before)
+            guard: Guard = ("no-key", key, "") if text is None else ("equals", key, text)
+            if self._backend.apply([("SET", key, encode(after))], [guard]) == 0:
+                return before, after
+        raise ConflictError("others tell of this cluster at the same time; try again")
 
     def horizon(self) -> float:
         """Return the latest time of a request without a session that an earlier API server may have accepted; 0:

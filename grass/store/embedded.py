@@ -219,7 +219,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         ),
         f"~{keys.jobs_in('*', '*')}",
         f"~{keys.session('*')}",
-        *(f"~{key}" for key in (keys.horizon, keys.write_check, keys.alone)),
+        *(f"~{key}" for key in (keys.horizon, keys.write_check, keys.alone, keys.cloud)),
         f"~{keys.join('*')}",
         f"~{keys.join_tokens}",
         f"~{keys.images}",

@@ -55,6 +55,7 @@ standby                  hash     A       `record`: how far the standby is, if t
 consent                  string   A       1: the witness has noted that the master goes on alone; until it is together
 alone                    hash     A, P    PID:NUMBER of those who acknowledge without the standby, until it is back
 restored                 hash     –       `record`: times of the backup and of its restore, if this store is from one
+cloud                    string   P       who autoscales, until when, and what the machines cost; one
 horizon                  string   P       up to when requests without a session may have been accepted; one
 shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
                                           derives from the job's secret: only nodes with a part of the job know it
@@ -137,6 +138,7 @@ class Keys:
         self.plans = prefix + "plans"
         self.restored = prefix + "restored"
         self.standby = prefix + "standby"
+        self.cloud = prefix + "cloud"
         self.alone = prefix + "alone"
         self.consent = prefix + "consent"
         self.images = prefix + "images"

@@ -18,6 +18,7 @@ from grass.store.job_index import JobIndex, position
 from grass.store.keys import RECORD, Keys
 from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
+from grass.wire.cloud import CLOUD, CloudView
 from grass.wire.codec import Form, encode
 from grass.wire.finding import FINDINGS, Finding
 from grass.wire.job_file import JOB_FILE, JobFile
@@ -65,6 +66,11 @@ class Records:
         """Return how far the standby is. None: the master-agent has not looked yet."""
         text = self._backend.hget(self._keys.standby, RECORD)
         return STANDBY.decode(text) if text is not None else None
+
+    def cloud(self) -> CloudView | None:
+        """Return who autoscales, and what the machines cost. None: nobody has told."""
+        text = self._backend.get(self._keys.cloud)
+        return CLOUD.decode(text) if text is not None else None
 
     def runs(self, job_ids: Sequence[str], words: Sequence[str] = ()) -> list[JobRecord]:
         """Return the records of these jobs that exist and can be decoded.

@@ -22,6 +22,13 @@ def grass_home() -> Path:
     return home
 
 
+def runtime_directory() -> Path:
+    """Return the folder in memory that systemd makes for a service. Raises InputError: there is none."""
+    if not (found := os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]):
+        raise InputError("RUNTIME_DIRECTORY: is missing; a unit of systemd sets it (RuntimeDirectory)")
+    return Path(found)
+
+
 def variables() -> Mapping[str, str]:
     """Return all variables as they are now, decoded one by one when they are read."""
     return os.environ

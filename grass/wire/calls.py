@@ -15,6 +15,7 @@ from msgspec import Meta
 from grass.model.names import REQUEST_ID
 from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.checks import MOST_NODES, Level, Measurements
+from grass.wire.cloud import CloudCosts
 from grass.wire.job_file import JobFile
 from grass.wire.operation_record import OperationKind
 
@@ -244,6 +245,19 @@ class NodeStop(Call, frozen=True):
 
     why: Annotated[str, Meta(max_length=1000)] = ""
     """What follows from it, for people."""
+
+
+class CloudReport(Call, frozen=True):
+    """Tell who autoscales a cluster in a cloud, and what it costs."""
+
+    holder: Annotated[str, Meta(max_length=200)] = ""
+    """Who wants to start and stop nodes: one name for each process. Empty: nobody; only the costs are told."""
+    seconds: Annotated[float, Meta(ge=0, le=3600)] = 0.0
+    """For how long it alone wants to start and stop nodes by itself; 0: not at all, and no longer."""
+    problem: Annotated[str, Meta(max_length=2000)] = ""
+    """Why it cannot."""
+    costs: CloudCosts | None = None
+    """What the machines cost; None: as told before."""
 
 
 class NodeRemoval(Call, frozen=True):

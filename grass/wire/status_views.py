@@ -6,6 +6,7 @@ import msgspec
 
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState, NodeState
+from grass.wire.cloud import CloudView
 from grass.wire.codec import Form
 from grass.wire.standby import StandbyView
 
@@ -49,6 +50,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The server's ``grass.wire.version.REVISION``."""
     standby: StandbyView | None = None
     """None: the cluster has none."""
+    cloud: CloudView | None = None
+    """None: it is in no cloud, or nobody has told anything of it."""
 
 
 STATUS: Form[StatusView] = Form(StatusView)

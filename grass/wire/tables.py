@@ -26,7 +26,7 @@ MODULES = (
         "schedule_record",
     ),
     *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),
-    *("membership_api", "node_api", "stacks", "finding", "standby", "witness", "hello"),
+    *("membership_api", "node_api", "stacks", "finding", "standby", "cloud", "witness", "hello"),
     *(
         "heartbeat",
         "gpu",

@@ -9,6 +9,7 @@ from grass.wire import (
     calls,
     change_views,
     checks,
+    cloud,
     event_views,
     image_views,
     join_views,
@@ -160,6 +161,14 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "Note that the machine of a drained node is turned off",
         node_views.NodeAccepted,
         calls.NodeStop,
+    ),
+    Route(
+        "cloud.report",
+        "POST /v1/cloud",
+        RULE,
+        "Take or keep the lease of who starts and stops nodes by itself; tell what they cost",
+        cloud.CloudView,
+        calls.CloudReport,
     ),
     Route(
         "nodes.remove",

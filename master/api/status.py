@@ -40,6 +40,7 @@ def show_status(call: Call) -> StatusView:
         isolation=Isolation.USER if config.master.node_policy.isolate else Isolation.NONE,
         disks=disks({"state": config.master_dir, "logs": config.logs_dir}),
         standby=_standby(call, refuses=trouble is not None),
+        cloud=store.cloud(),
     )
 
 

@@ -28,6 +28,9 @@ TYPES = Path(os.environ.get("GRASS_TEST_AZURE", Path(__file__).parents[3] / "sha
 ENDPOINT = "https://management.azure.com"
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TOKEN = "good"
+IDENTITY_TOKEN = "of the master"
+"""Token of the identity of the machine whose name ends in ``-master``."""
+PRINCIPAL = "99999999-8888-7777-6666-555555555555"
 ANYWHERE = "20.0.0.9"
 """Address of machines that nobody starts."""
 NIC_SECONDS, LAG_SECONDS = 180.0, 15.0
@@ -205,6 +208,8 @@ class Azure:
     """Called with the name of each machine that is taken back, 30 s before."""
     spot: bool = True
     """Whether the subscription has Spot."""
+    roles: set[str] = field(default_factory=set)
+    """Names of groups on which the master's identity has its role."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -231,7 +236,9 @@ class Azure:
                 return Answer(200, self._price_list(query["$filter"]), {})
             if parts.hostname == "api.ipify.org":
                 return Answer(200, {"ip": "203.0.113.7"}, {})
-            if token != TOKEN:
+            if token == IDENTITY_TOKEN:
+                self._check_role(asked)
+            elif token != TOKEN:
                 raise RefusalError(401, "InvalidAuthenticationToken")
             self.refuse(asked)
             if "api-version" not in query:
@@ -243,6 +250,16 @@ class Azure:
     def cores_of(self, size: str) -> int:
         known = next(each for each in self.skus if each["name"] == size)
         return int(next(each["value"] for each in known["capabilities"] if each["name"] == "vCPUs"))
+
+    def _check_role(self, asked: Asked) -> None:
+        """Refuse what the identity may not do: its role is on groups alone, and says nothing of roles."""
+        with_identity = [each for each in self.of(VM) if each.body.get("identity", {}).get("type") == "SystemAssigned"]
+        if not with_identity:
+            raise RefusalError(401, "InvalidAuthenticationToken")
+        operation = re.fullmatch(rf"/subscriptions/{SUBSCRIPTION}/(operations|results)/\d+", asked.path)
+        within = any(f"/resourcegroups/{group}/" in f"{asked.path}/".lower() for group in self.roles)
+        if not operation and (not within or "Microsoft.Authorization" in asked.path):
+            raise RefusalError(403, "AuthorizationFailed")
 
     def of(self, type: str) -> list[Thing]:
         return [thing for thing in self.things.values() if thing.type.lower() == type.lower()]
@@ -300,6 +317,13 @@ class Azure:
             return self._thing(asked, found["group"], found["type"], found["name"])
         if path.lower().endswith("/resources") and path.count("/") == 5:
             return self._resources(asked, path.split("/")[4])
+        if path.endswith("/providers/Microsoft.Authorization/roleAssignments"):
+            has = path.split("/")[4].lower() in self.roles and PRINCIPAL in asked.query["$filter"]
+            return _list([{"properties": {"principalId": PRINCIPAL}}] if has else [])
+        if path.lower().endswith(f"/providers/{VM}".lower()):
+            self._check_version(VM.lower(), asked)
+            here = [each for each in self.of(VM) if each.group.lower() == path.split("/")[4].lower()]
+            return self._pages(asked, [self._shown(each) for each in here])
         if path.endswith("/providers/Microsoft.Authorization/locks"):
             there = path.removesuffix("/providers/Microsoft.Authorization/locks").lower()
             return _list([{"name": name} for scope, name in self.locks.items() if scope.lower() == there])
@@ -343,7 +367,12 @@ class Azure:
             raise RefusalError(404, "ResourceGroupNotFound")
         match asked.method:
             case "GET" if there is not None:
-                return Answer(200, self._shown(there), {})
+                shown = self._shown(there)
+                if asked.query.get("$expand") == "instanceView":
+                    shown["properties"] |= self._power_of(there)["properties"]
+                return Answer(200, shown, {})
+            case "PATCH" if there is not None and type == VM:
+                return self._patch(asked, there)
             case "PUT":
                 return self._put(asked, group, type, name, there)
             case "DELETE":
@@ -379,6 +408,24 @@ class Azure:
         number = self._later(end - now, settled, error)
         where = f"{self.endpoint}/subscriptions/{SUBSCRIPTION}/operations/{number}?api-version=2026-04-01"
         return Answer(201 if there is None else 200, self._shown(made), {"azure-asyncoperation": where})
+
+    def _patch(self, asked: Asked, machine: Thing) -> Answer:
+        """Change the identity of a machine: the one thing that is changed so."""
+        self._check_lock(asked.path)
+        if asked.body is None or set(asked.body) != {"identity"}:
+            raise RefusalError(400, "InvalidRequestContent")
+        if faults := faults_of(VM, {**machine.body, **asked.body}):
+            raise RefusalError(400, "InvalidRequestContent", "; ".join(faults))
+        if machine.busy > self.steady():
+            raise RefusalError(409, "AnotherOperationInProgress")
+        machine.busy, machine.state = self.steady() + 10.0, "Updating"
+
+        def settled() -> None:
+            machine.body, machine.state = {**machine.body, **(asked.body or {})}, "Succeeded"
+
+        number = self._later(10.0, settled)
+        where = f"{self.endpoint}/subscriptions/{SUBSCRIPTION}/operations/{number}?api-version=2026-04-01"
+        return Answer(200, self._shown(machine), {"azure-asyncoperation": where})
 
     def _act(self, asked: Asked, path: str, verb: str) -> Answer:
         """Turn a machine on or off. One that was deallocated may find no room, and is then in a failed state."""
@@ -759,6 +806,8 @@ class Azure:
         shown = copy.deepcopy(thing.body)
         path = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{thing.group.upper()}/providers/{thing.type}/{thing.name}"
         shown |= {"id": path, "name": thing.name, "type": thing.type}
+        if shown.get("identity", {}).get("type") == "SystemAssigned":
+            shown["identity"] |= {"principalId": PRINCIPAL, "tenantId": "t"}
         shown.setdefault("properties", {})["provisioningState"] = "Deleting" if thing.going else thing.state
         return shown
 

@@ -73,7 +73,7 @@ def serve(folder: Path) -> Iterator[Served]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_PUT = do_POST = do_DELETE = _serve
+        do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = _serve
 
         def log_message(self, *_: object) -> None:
             pass

@@ -21,7 +21,8 @@ from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import remember
-from grass.provision.provisioner import AddedNode, Costs, Created, Powered, Scaled, ScaleRequest, Session
+from grass.provision.provisioner import AddedNode, Created, Powered, Scaled, ScaleRequest, Session
+from grass.wire.cloud import CloudCosts
 from tests.doubles.azure_arm import TYPES, Azure
 from tests.support.needs import require
 
@@ -45,6 +46,8 @@ class World:
     ready: list[HostSettings] = field(default_factory=list)
     fault: Callable[[str, str, Callable[[], Reply]], Reply] = lambda method, url, go: go()
     token: str = "good"
+    autoscaler: str = ""
+    """What the autoscaler on the master gets."""
     members: dict[str, Member] = field(default_factory=dict)
     """Nodes that the cluster knows."""
     joined: list[HostSettings] = field(default_factory=list)
@@ -54,14 +57,18 @@ class World:
     """Names of machines that never answer SSH."""
     without_driver: set[str] = field(default_factory=set)
     """Names of nodes that see no GPU; others see one."""
+    of: World | None = None
+    """The world of the user, if this is what the master sees of the same cluster."""
     ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
 
     def __post_init__(self) -> None:
         require((TYPES / "validate.py").exists(), "types of Azure", f"they are not in {TYPES}")
-        self.azure = Azure(lambda: self.now)
-        clock = Clock(lambda: self.now, self._sleep)
+        of = self.of or self
+        self.azure = of.azure if of is not self else Azure(lambda: self.now)
+        self.members = of.members
+        clock = Clock(lambda: of.now, of._sleep)
         self.edges = Edges(
-            lambda _: self._send, clock, lambda: next(self.ids), self._reach, self._install, lambda: EPOCH + self.now
+            lambda _: self._send, clock, lambda: next(self.ids), self._reach, self._install, lambda: EPOCH + of.now
         )
         self.session = Session("lab", self.home, self.said.append)
 
@@ -92,7 +99,7 @@ class World:
     def start(self, *names: str) -> dict[str, Powered]:
         return {one.name: one for one in power.start(self.session, self.edges, names, self._nodes())}
 
-    def costs(self) -> Costs:
+    def costs(self) -> CloudCosts:
         return cost.costs(self.session, self.edges)
 
     def _nodes(self) -> power.Nodes:
@@ -100,7 +107,7 @@ class World:
 
     def _drain(self, names: Sequence[str]) -> dict[str, GrassError]:
         busy = {name for name in names if self.members[name].tasks}
-        self.members |= {name: Member(NodeState.DRAINED) for name in names if name not in busy}
+        self.members.update({name: Member(NodeState.DRAINED) for name in names if name not in busy})
         return {name: WaitTimeoutError(f"node {name} is still DRAINING") for name in busy}
 
     def _stopped(self, name: str, why: str) -> None:
@@ -164,6 +171,7 @@ class World:
 
     def _install(self, settings: AzureSettings, session: Session) -> Created:
         self.ready.append(settings.master)
+        self.autoscaler = settings.autoscaler
         before = load_machines(session.name, session.home) or Machines(settings.master)
         replace(before, master=settings.master).save(session.client_dir)
         return Created(session.name, settings.mode, str(session.folder), "http://10.60.0.4:51812")

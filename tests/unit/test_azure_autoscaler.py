@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from grass.azure.autoscale import Need
-from grass.errors import InputError, ManifestError, NotAllowedError, UnreachableError
+from grass.errors import ConflictError, InputError, ManifestError, NotAllowedError, UnreachableError
 from grass.manifest.azure_autoscale import Autoscale, Rule
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
@@ -18,7 +18,9 @@ from grass.provision.azure import autoscaler, nodes
 from grass.provision.azure.autoscaler import AFTER_AN_ERROR, EVERY, Autoscaler, NodeNow
 from grass.provision.azure.change import Member
 from grass.provision.azure.kinds import kinds_of
+from grass.provision.azure.lease import Lease
 from grass.provision.provisioner import ScaleRequest
+from grass.wire.cloud import CloudView
 from tests.doubles.azure_arm import VM
 from tests.support.azure_world import World, settings
 
@@ -151,6 +153,33 @@ def test_a_stop_that_was_interrupted_goes_on(world: World) -> None:
     assert scaling.power() == {"lab-b2s-1": "deallocated"}
 
 
+def mine(holder: str, seconds: float, problem: str) -> CloudView:
+    return CloudView(holder=holder)
+
+
+def test_it_waits_while_somebody_else_does_it(world: World) -> None:
+    scaling, told = Scaling(world, (Rule(B2S, 1),), waiting=1), []
+
+    def tell(holder: str, seconds: float, problem: str) -> CloudView:
+        told.append(holder)
+        return CloudView(holder="the master" if len(told) < 3 else holder)
+
+    class EnoughError(Exception):
+        pass
+
+    def sleep(seconds: float) -> None:
+        if len(told) == 3:
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        autoscaler.run(scaling.scaler, sleep, Lease("me", tell), once=False)
+    waits = [line for line in scaling.said if line.startswith("the master starts and stops nodes by itself")]
+    assert len(waits) == 1 and set(scaling.power()) == {"lab-b2s-1"}
+    with pytest.raises(ConflictError, match="the master starts and stops nodes by itself; one does it at a time"):
+        told.clear()
+        autoscaler.run(scaling.scaler, sleep, Lease("me", tell), once=True)
+
+
 def _cut() -> None:
     raise UnreachableError("the connection was cut")
 
@@ -165,7 +194,7 @@ def test_it_goes_on_after_an_error_and_ends_without_a_login(world: World) -> Non
 
     object.__setattr__(scaling.scaler.world, "machines", fail)
     with pytest.raises(NotAllowedError):
-        autoscaler.run(scaling.scaler, waits.append, once=False)
+        autoscaler.run(scaling.scaler, waits.append, Lease("me", mine), once=False)
     assert waits == [AFTER_AN_ERROR] and scaling.said == ["away; looking again in 60 s"]
 
 

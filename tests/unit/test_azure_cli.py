@@ -12,17 +12,18 @@ from grass.cli.node_power import _is_empty
 from grass.errors import InputError
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
-from grass.provision.provisioner import CanPowerNodes, CanTellCosts, Cost, Costs, Session, need
+from grass.provision.provisioner import CanPowerNodes, CanTellCosts, Session, need
+from grass.wire.cloud import CloudCost, CloudCosts
 from tests.support.sample_views import node
 
 MACHINES = (
-    Cost("lab-b2s-1", "Standard_B2s", "deallocated", 2.0, 0.0033, 0.11, True),
-    Cost("lab-master", "Standard_B2s", "running", 4.1, 0.0563, 0.23, True),
+    CloudCost("lab-b2s-1", "Standard_B2s", "deallocated", 2.0, 0.0033, 0.11, True),
+    CloudCost("lab-master", "Standard_B2s", "running", 4.1, 0.0563, 0.23, True),
 )
 
 
 def test_the_table_of_costs_has_a_sum_and_its_limits() -> None:
-    lines = list(_lines(Costs(1.0, MACHINES, ("list prices",)), 0.0596, None))
+    lines = list(_lines(CloudCosts(1.0, 1.0, MACHINES, ("list prices",)), 0.0596, None))
     assert lines[0].split() == ["MACHINE", "STATE", "SIZE", "HOURS", "ON", "NOW", "PER", "HOUR", "SPENT"]
     assert lines[1].split() == ["lab-b2s-1", "deallocated", "Standard_B2s", "2.0", "$0.0033", "$0.11"]
     assert lines[3].split() == ["all", "$0.0596", "$0.34"]
@@ -30,8 +31,8 @@ def test_the_table_of_costs_has_a_sum_and_its_limits() -> None:
 
 
 def test_an_unknown_price_is_said_and_never_taken_for_nothing() -> None:
-    unknown = Cost("lab-b2s-2", "Standard_B2s", "running", 1.0, None, 0.0, False)
-    lines = list(_lines(Costs(1.0, (*MACHINES, unknown), ()), None, None))
+    unknown = CloudCost("lab-b2s-2", "Standard_B2s", "running", 1.0, None, 0.0, False)
+    lines = list(_lines(CloudCosts(1.0, 1.0, (*MACHINES, unknown), ()), None, None))
     assert lines[3].split()[-4:] == ["not", "known", "over", "$0.00"]
     assert lines[4].split() == ["all", "not", "known", "over", "$0.34"] and len(lines) == 5
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from grass.cli import amounts, job_plan, why
 from grass.cli.attempt_text import earlier
 from grass.cli.cluster_text import Overview, status_page
@@ -17,6 +19,7 @@ from grass.model.daemons import DaemonState
 from grass.model.feasibility import starts_with
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState, TaskState
+from grass.wire.cloud import CloudView
 from grass.wire.event_views import EventView
 from grass.wire.job_views import WHY, JobView, TaskView
 from grass.wire.node_views import NodeView
@@ -349,6 +352,19 @@ def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
     assert lines[3] == "Isolation  none: all tasks run under the account of the nodes' daemons; for a lab with one user"
     assert lines[4] == "Store      the store refuses writes: REASON; the agents wait and try again"
     assert lines[-1].startswith("local  READY")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "said"),
+    [
+        (CloudView(holder="the master", until=NOW + 60), "Autoscaler  the master"),
+        (CloudView(holder="the master", problem="it has no role"), "Autoscaler  the master: it has no role"),
+        (CloudView(holder="the master", until=NOW - 60), ""),
+    ],
+)
+def test_status_says_who_starts_and_stops_nodes(cloud: CloudView, said: str) -> None:
+    lines = status_page(Overview("lab", "u", [], [node()], {}, cloud=cloud), NOW, 100)
+    assert [line for line in lines if line.startswith("Autoscaler")] == ([said] if said else [])
 
 
 def test_a_schedule_list_shows_the_rule_and_the_reason() -> None:

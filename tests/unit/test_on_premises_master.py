@@ -33,7 +33,7 @@ from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
-from grass.provision.on_premises.steps import Call, Put, Run, plan_lines
+from grass.provision.on_premises.steps import Call, Put, Run, Step, plan_lines
 from grass.store.embedded import find_server
 from grass.wire.codec import encode
 from tests.support.needs import require, require_root
@@ -565,6 +565,41 @@ def test_a_redis_for_tasks_is_a_unit_of_the_master_and_its_port_is_looked_at() -
     with pytest.raises(ConflictError, match=r"task_redis\.server_port: 51814 is taken there by nginx"):
         design(wanted, taken, PEER, HOST_KEY)
     assert "grass-task-redis@lab.service" not in design(settings(), DEBIAN, PEER, HOST_KEY).units
+
+
+def test_the_autoscaler_of_a_cloud_is_roots_and_its_rules_restart_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "bundle.tar").write_bytes(b"")
+    tar = Bundle(tmp_path / "bundle.tar", "0" * 64, Target("3.11", "x86_64"))
+
+    def made(rules: str) -> list[Step]:
+        found = design(replace(settings(), autoscaler=rules), DEBIAN, PEER, HOST_KEY)
+        return master_steps(found, DEBIAN, tar, Admin("root", public_jwk("root"), ""), None)
+
+    found = design(replace(settings(), autoscaler="{}"), DEBIAN, PEER, HOST_KEY)
+    assert found.units[-1] == "grass-autoscaler@lab.service"
+    [put] = [put for put in config_files(found) if put.target == "/etc/grass/lab.autoscaler.json"]
+    assert (put.content, put.mode, put.owner) == (b"{}", 0o600, "root:root")
+    noted = made_on_master(found, DEBIAN)
+    assert "/var/lib/grass-autoscaler/lab" in noted.folders and "grass-autoscaler@lab.service" in noted.units
+    first, second = (stamp(made(rules)) for rules in ("{}", '{"other": 1}'))
+    assert {line.split("@")[0] for line in first ^ second} == {"grass-autoscaler"}
+    [end] = [step for step in made("") if step.name == "end the autoscaler"]
+    assert end.check is not None and "/etc/grass/lab.autoscaler.json" in end.check.argv
+    assert not [step for step in made("{}") if step.name == "end the autoscaler"]
+    open_to_all = replace(settings(isolation="none"), autoscaler="{}")
+    with pytest.raises(InputError, match="needs `isolation: user`"):
+        design(open_to_all, DEBIAN, PEER, HOST_KEY)
+
+
+def stamp(steps: list[Step]) -> set[str]:
+    """Return the lines that say what each daemon was started from."""
+    [text] = [
+        act.content.decode()
+        for step in steps
+        for act in step.actions
+        if isinstance(act, Put) and act.target.endswith("/started")
+    ]
+    return set(text.splitlines())
 
 
 def test_nodes_that_joined_before_a_change_are_told_what_they_lack() -> None:

@@ -1,8 +1,8 @@
 """`grass autoscale` on Azure: looks at what waits and what is idle, decides, and starts, makes or stops nodes.
 
-It runs on a user's machine, with the login of the user, until it is interrupted. What it does is what `grass node
-start`, `scale` and `stop` do. The state is read anew with each look, so it may end and begin again at any time. Used by
-``provisioner``.
+It runs on a user's machine, with the login of the user, until it is interrupted, or on the master. What it does is what
+`grass node start`, `scale` and `stop` do. The state is read anew with each look, so it may end and begin again at any
+time. Used by ``provisioner``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from pathlib import Path
 
 from grass.azure.autoscale import Decision, Kind, Money, Need, Seen, decide, is_of
 from grass.azure.faults import AzureCapacityError, AzureQuotaError, AzureSizeError
-from grass.errors import GrassError, InputError, NotAllowedError
+from grass.errors import ConflictError, GrassError, InputError, NotAllowedError
 from grass.manifest.azure_autoscale import Autoscale, Rule
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.provision.azure.lease import Lease
 from grass.provision.azure.record import Asked
-from grass.provision.provisioner import Costs, Powered, Scaled
+from grass.provision.provisioner import Powered, Scaled
 from grass.system.private_file import write_private
+from grass.wire.cloud import CloudCosts
 from grass.wire.codec import Form, indented
 
 FILE = "azure-autoscale.json"
 EVERY = 15.0
 AFTER_AN_ERROR = 60.0
 """Seconds between two looks."""
+_COSTS_EVERY = 300.0
 _NOT_TO_BE_HAD = frozenset({AzureCapacityError.code, AzureQuotaError.code, AzureSizeError.code})
 
 
@@ -48,13 +51,15 @@ class World:
     machines: Callable[[], Mapping[str, Asked]]
     nodes: Callable[[], Mapping[str, NodeNow]]
     needs: Callable[[], Sequence[Need]]
-    costs: Callable[[], Costs]
+    costs: Callable[[], CloudCosts]
     start: Callable[[Sequence[str]], Sequence[Powered]]
     stop: Callable[[Sequence[str]], Sequence[Powered]]
     scale: Callable[[Rule, int], Scaled]
     say: Callable[[str], None]
     steady: Callable[[], float]
     wall: Callable[[], float]
+    tell: Callable[[CloudCosts], None] = lambda costs: None
+    """Tells the master what the machines cost, for the dashboard."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class Autoscaler:
     idle: dict[str, float] = field(default_factory=dict)
     blocked: dict[Rule, float] = field(default_factory=dict)
     _told: list[str] = field(default_factory=list)
+    _next_costs: float = 0.0
 
     def look(self) -> Decision:
         """Decide from what is there now, and do it. Raises GrassError: the cluster or Azure does not answer."""
@@ -97,6 +103,13 @@ class Autoscaler:
                 self.world.say(line)
         self._do(found, seen)
         return found
+
+    def tell_costs(self) -> None:
+        """Tell what the machines cost, now and then: it needs a look at all of them."""
+        now = self.world.steady()
+        if now >= self._next_costs:
+            self._next_costs = now + _COSTS_EVERY
+            self.world.tell(self.world.costs())
 
     def _do(self, found: Decision, seen: Sequence[Seen]) -> None:
         if found.start:
@@ -152,12 +165,24 @@ class Autoscaler:
             return None
 
 
-def run(scaler: Autoscaler, sleep: Callable[[float], None], *, once: bool) -> None:
-    """Look again and again. Raises NotAllowedError: nobody is signed in, or a right is missing."""
+def run(scaler: Autoscaler, sleep: Callable[[float], None], lease: Lease, *, once: bool) -> None:
+    """Look again and again, while nobody else does. Raises NotAllowedError: nobody is signed in, or a right is missing;
+    with ``once`` ConflictError: somebody else does it."""
+    waits_for = ""
     while True:
         wait = EVERY
         try:
-            scaler.look()
+            other = lease.taken_by()
+            if other and once:
+                raise ConflictError(f"{other} starts and stops nodes by itself; one does it at a time")
+            if other and other != waits_for:
+                scaler.world.say(f"{other} starts and stops nodes by itself; this begins once that has ended")
+            waits_for = other
+            if not other:
+                with lease.kept():
+                    scaler.look()
+                    lease.problem = ""
+                    scaler.tell_costs()
         except (NotAllowedError, InputError):
             raise
         except GrassError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from grass.azure.arm import Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
-from grass.azure.resources import Wanted, in_zone, is_ours, routes, terms_of, wanted
+from grass.azure.resources import Kind, Wanted, in_zone, is_ours, principal_of, routes, terms_of, wanted
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.files.key import key_pair
 from grass.hosts.ssh import KNOWN_HOSTS
@@ -23,15 +23,19 @@ from grass.manifest.on_premises import HostSettings
 from grass.mode_file import write_mode
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.ensuring import ensure
+from grass.provision.azure.identity import OF_PLAN, ensure_identity, has_role, say_role
+from grass.provision.azure.kinds import kinds_in
 from grass.provision.azure.look import Facts, addresses, alternatives, look, own_address, subscription_of
 from grass.provision.azure.making import Making
 from grass.provision.azure.metering import look_later
 from grass.provision.azure.plan import alternatives_text, cost_lines, plan_lines, problems
 from grass.provision.azure.record import Asked, Record, load_record, note
+from grass.provision.azure.setup import setup_of
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises.machines import MACHINES
 from grass.provision.provisioner import Created, Session
 from grass.system.tree_removal import remove_tree
+from grass.wire.codec import indented
 
 _REFUSALS = (AzureError, AzureForbiddenError, AzureLoginError)
 _KEY = "azure_key"
@@ -55,7 +59,11 @@ def plan(settings: AzureSettings, session: Session, edges: Edges) -> list[str]:
     known = _look(settings, session, edges)
     _check(settings, known)
     things = wanted(settings, known.record.site, known.sources, _SAMPLE_KEY)
-    return list(plan_lines(settings, known.facts, things, known.sources, known.record.id))
+    lines = list(plan_lines(settings, known.facts, things, known.sources, known.record.id))
+    if wants_identity(settings):
+        principal = principal_of(known.facts.found.get(Kind.MACHINE, {})) or OF_PLAN
+        lines += say_role(known.record.site, principal).split("\n")
+    return lines
 
 
 def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
@@ -73,7 +81,7 @@ def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
         write_mode(session.folder, settings.mode)
         replace(known.record, terms=terms_of(settings, key)).save(session.folder)
         with _explained(settings, session, known, new=new) as made:
-            address = _make(settings, session, known, key, made)
+            address, principal = _make(settings, session, known, key, made)
             _meter(session, edges, settings, known)
             host = _host(settings, session, address)
             try:
@@ -81,7 +89,12 @@ def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
             except UnreachableError as error:
                 raise UnreachableError(f"{error}; {_boot_log(settings, known)}") from error
     with _explained(settings, session, known, new=False, made=made):
-        return edges.install(replace(settings, master=host), session)
+        created = edges.install(
+            replace(settings, master=host, autoscaler=_autoscaler(known, settings, session, principal)), session
+        )
+    if principal and not has_role(known.arm, known.record.site, principal):
+        session.progress(say_role(known.record.site, principal))
+    return created
 
 
 def _look(settings: AzureSettings, session: Session, edges: Edges) -> _Known:
@@ -122,8 +135,21 @@ def _check(settings: AzureSettings, known: _Known) -> None:
     raise InputError(text)
 
 
-def _make(settings: AzureSettings, session: Session, known: _Known, key: str, made: list[str]) -> str:
-    """Make what is missing. Return the public address of the machine."""
+def wants_identity(settings: AzureSettings) -> bool:
+    return settings.autoscale is not None and settings.autoscale.on_master
+
+
+def _autoscaler(known: _Known, settings: AzureSettings, session: Session, principal: str) -> str:
+    """Return what the autoscaler on the master reads; empty: there is none."""
+    record, policy = load_record(session.folder), settings.autoscale
+    if not principal or record is None or record.terms is None or policy is None:
+        return ""
+    kinds = kinds_in(known.facts.region, known.arm, record, policy)
+    return indented(setup_of(record, policy, kinds, known.facts.region, principal))
+
+
+def _make(settings: AzureSettings, session: Session, known: _Known, key: str, made: list[str]) -> tuple[str, str]:
+    """Make what is missing. Return the public address of the machine, and the id of its identity."""
     arm, site = known.arm, known.record.site
     for namespace in known.facts.unregistered:
         arm.register(f"/subscriptions/{site.subscription}", namespace, namespace)
@@ -134,11 +160,12 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
     public, private = addresses(arm, there, master.label)
     if not public:
         raise GrassError(f"{master.label}: has no public address; `grass delete` removes it, then create it again")
+    principal = ensure_identity(arm, master, there, wanted=wants_identity(settings))
     if settings.nat is Nat.GATEWAY:
-        return public
+        return public, principal
     # nodes leave through the master; its address is known only now
     ensure(arm, routes(terms_of(settings, key), site, private), site.id, made, use_existing=False)
-    return public
+    return public, principal
 
 
 def _meter(session: Session, edges: Edges, settings: AzureSettings, known: _Known) -> None:

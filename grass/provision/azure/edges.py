@@ -15,6 +15,8 @@ from grass.hosts import AccessRefusedError, HostKeyError, HostUnreachableError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.on_premises import HostSettings
 from grass.model.amounts import show_span
+from grass.provision.azure.look import Region, Subscription, region_of
+from grass.provision.azure.record import Record
 from grass.provision.on_premises import create as on_premises
 from grass.provision.on_premises.machines import open_host
 from grass.provision.provisioner import Created, Session
@@ -48,6 +50,10 @@ def reach(host: HostSettings, session: Session) -> None:
         clock.sleep(_RETRY_SECONDS)
 
 
+def _region(arm: Arm, record: Record) -> Region:
+    return region_of(arm, Subscription(record.subscription, ""), record.location)
+
+
 _CLOCK = Clock(clock.steady, clock.sleep)
 
 
@@ -56,7 +62,8 @@ class Edges:
     """Ways to the world.
 
     ``send``: from the endpoint, how requests are sent. ``mark``: makes the id of a new cluster. ``install``: makes a
-    machine that answers the cluster's master. ``wall``: for what it costs."""
+    machine that answers the cluster's master. ``wall``: for what it costs. ``region``: sizes and quotas where a cluster
+    is."""
 
     send: Callable[[str], Send] = open_pipeline
     clock: Clock = _CLOCK
@@ -64,6 +71,7 @@ class Edges:
     reach: Callable[[HostSettings, Session], None] = reach
     install: Callable[[AzureSettings, Session], Created] = on_premises.create
     wall: Callable[[], float] = wall
+    region: Callable[[Arm, Record], Region] = _region
 
     def arm(self, endpoint: str, session: Session) -> Arm:
         return Arm(self.send(endpoint), endpoint, self.clock, session.progress)

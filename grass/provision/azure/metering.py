@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from grass.azure.arm import Arm
+from grass.azure.faults import AzureForbiddenError
 from grass.azure.meter import Ledger, Paid, read
 from grass.azure.resources import COMPUTE, Kind, Terms, names
 from grass.errors import GrassError
@@ -43,9 +44,14 @@ class Power:
 def power_of(arm: Arm, record: Record) -> dict[str, Power]:
     """Return the power of the cluster's machines, by name."""
     path = f"/subscriptions/{record.subscription}/providers/Microsoft.Compute/virtualMachines"
-    listed = arm.list(path, COMPUTE, "machines", "statusOnly=true")
     where = f"/resourcegroups/{record.group}/".lower()
     known = {name.lower(): name for name in record.machines}
+    try:
+        listed = arm.list(path, COMPUTE, "machines", "statusOnly=true")
+    except AzureForbiddenError:  # who has a right on the group alone asks for each
+        each = (record.site.path(Kind.MACHINE, name) for name in record.machines)
+        found = (arm.find(path, COMPUTE, "machine", "$expand=instanceView") for path in each)
+        listed = [machine for machine in found if machine is not None]
     return {
         known[name]: _power(each)
         for each in listed

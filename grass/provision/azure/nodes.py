@@ -22,10 +22,11 @@ from grass.manifest.document import Document
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Jump
 from grass.model.lifecycle import NodeState
+from grass.provision.azure.adopting import adopt
 from grass.provision.azure.change import Change, Member, decide
 from grass.provision.azure.driver import driver_problem
 from grass.provision.azure.edges import Edges
-from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
+from grass.provision.azure.look import Costs, Region, addresses, alternatives_here, costs
 from grass.provision.azure.making import Ended, Making, clear_machines
 from grass.provision.azure.metering import look_later, power_of
 from grass.provision.azure.plan import NO_PROMISE, alternatives_text, money, size_text
@@ -35,6 +36,8 @@ from grass.provision.on_premises.machines import Machines, load_machines, unpin
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines, remember
 from grass.provision.provisioner import AddedNode, Scaled, ScaleRequest, Session
 
+HERE = "localhost"
+"""Address of the master on the master."""
 _LONGEST_NAME = 64
 _JOIN_AT_ONCE = 8
 _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
@@ -118,9 +121,10 @@ def record_of(session: Session) -> Record:
 
 def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluster) -> _Known:
     record = record_of(session)
-    assert record.terms is not None
     arm = edges.arm(record.endpoint, session)
-    region = region_of(arm, Subscription(record.subscription, ""), record.location)
+    record = adopt(session, arm, record)
+    assert record.terms is not None
+    region = edges.region(arm, record)
     wanted = {_named(region, size): count for size, count in request.wanted.items()}
     if len(wanted) < len(request.wanted):
         raise InputError(f"{', '.join(request.wanted)}: names a size twice")
@@ -361,11 +365,12 @@ def _flags(request: ScaleRequest) -> str:
 
 
 def _host(session: Session, name: str, address: str) -> HostSettings:
-    """Return how a new node is reached. A key that was pinned at its address is of an earlier machine."""
+    """Return how a new node is reached: through the master, if this is not the master. A key that was pinned at its
+    address is of an earlier machine."""
     machines = _machines(session)
-    host = HostSettings(
-        address, machines.master.login, name, through=Jump(machines.master.address, machines.master.login)
-    )
+    master = machines.master
+    through = None if master.address == HERE else Jump(master.address, master.login)
+    host = HostSettings(address, master.login, name, through=through)
     if name not in machines.nodes:
         unpin(session.client_dir, host, machines)
     return host

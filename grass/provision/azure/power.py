@@ -16,6 +16,7 @@ from grass.azure.resources import WORDS, Kind
 from grass.errors import GrassError, InputError
 from grass.model.lifecycle import NodeState
 from grass.provision.azure import metering
+from grass.provision.azure.adopting import adopt
 from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.metering import OFF
@@ -84,7 +85,8 @@ def start(session: Session, edges: Edges, names: Sequence[str], nodes: Nodes) ->
             error = failed.get(name)
             if error is None:
                 try:
-                    nodes.back(name, record.machines[name].stopped)
+                    drained = name in members and members[name].state is NodeState.STOPPED  # by whoever stopped it
+                    nodes.back(name, record.machines[name].stopped or drained)
                     note(session.folder, name, replace(record.machines[name], stopped=False, operation=""))
                     ended.append(Powered(name))
                 except GrassError as silent:
@@ -103,11 +105,14 @@ def start(session: Session, edges: Edges, names: Sequence[str], nodes: Nodes) ->
 
 def _open(session: Session, edges: Edges, names: Sequence[str]) -> tuple[Record, Arm]:
     record = record_of(session)
+    arm = edges.arm(record.endpoint, session)
+    if any(name not in record.machines for name in names):
+        record = adopt(session, arm, record)
     known = record.nodes(session.name)
     if strange := [name for name in names if name not in known]:
         there = f"there are {', '.join(sorted(known))}" if known else "there is none; `grass node scale` makes them"
         raise InputError(f"{', '.join(strange)}: no node that Grass made on Azure; {there}")
-    return record, edges.arm(record.endpoint, session)
+    return record, arm
 
 
 def _all(arm: Arm, record: Record, names: Sequence[str], verb: str) -> dict[str, GrassError]:

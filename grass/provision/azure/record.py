@@ -76,6 +76,9 @@ class Record:
     def site(self) -> Site:
         return Site(self.subscription, self.group, self.id)
 
+    def with_machines(self, more: dict[str, Asked]) -> Record:
+        return replace(self, machines={**self.machines, **more})
+
     def save(self, folder: Path) -> None:
         write_private(folder / FILE, indented(self))
 

@@ -84,14 +84,15 @@ def make_bundle(
     *,
     machines: Iterable[str] = (),
     pythons: Iterable[str] = PYTHONS,
+    extras: Iterable[str] = (),
 ) -> Bundle:
     """Build the bundle.
 
     ``cache``: a folder, created if missing. ``machines``: machine types of nodes, besides the master's type. Wheels for
-    other Pythons are left out if no index has them. Raises UnreachableError: wheels of the master are missing, and no
-    index has them.
+    other Pythons are left out if no index has them. ``extras``: those of Grass that the master needs. Raises
+    UnreachableError: wheels of the master are missing, and no index has them.
     """
-    own = _wheels(requirements.own(), target, cache, progress)
+    own = _wheels(_of_master(extras), target, cache, progress)
     others = requirements.of_nodes(target, (target.machine, *machines), pythons)
     sets = {target.kind: own} | _sets(others, cache, progress, {target.machine, *machines} - {target.machine})
     bundles = cache / "bundles"
@@ -111,17 +112,22 @@ def planned_bundle(
     *,
     machines: Iterable[str] = (),
     pythons: Iterable[str] = PYTHONS,
+    extras: Iterable[str] = (),
 ) -> Bundle:
     """Return the bundle for a plan, which fetches nothing.
 
     It is the real one only if its wheels are in the cache. Arguments are those of ``make_bundle``.
     """
-    machines, pythons = tuple(machines), tuple(pythons)
+    machines, pythons, extras = tuple(machines), tuple(pythons), tuple(extras)
     others = requirements.of_nodes(target, (target.machine, *machines), pythons)
-    needed = [(requirements.own(), target), *((requirements.of_node(), other) for other in others)]
+    needed = [(_of_master(extras), target), *((requirements.of_node(), other) for other in others)]
     if all(_place(lines, each, cache).is_dir() for lines, each in needed):
-        return make_bundle(target, cache, progress, machines=machines, pythons=pythons)
+        return make_bundle(target, cache, progress, machines=machines, pythons=pythons, extras=extras)
     return Bundle(cache / "bundles" / UNKNOWN, UNKNOWN, target, tuple(sorted(other.kind for other in others)))
+
+
+def _of_master(extras: Iterable[str]) -> list[str]:
+    return [*requirements.own(), *(line for extra in extras for line in requirements.of_extra(extra))]
 
 
 def _place(needed: list[str], target: Target, cache: Path) -> Path:

@@ -256,7 +256,8 @@ def look(
         progress(f"{label}: its clock differs from this machine's clock by {abs(facts.time - clock.wall()):.0f} s")
     check(host, facts)
     decided = design(settings, facts, host.server_address(), host.server_key())
-    bundle = bundled(decided.target, session.home / "cache", progress, machines=settings.machines)
+    extras = ("azure",) if settings.autoscaler else ()
+    bundle = bundled(decided.target, session.home / "cache", progress, machines=settings.machines, extras=extras)
     return Known(facts, decided, bundle)
 
 

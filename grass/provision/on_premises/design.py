@@ -10,7 +10,7 @@ from grass.errors import ConflictError, InputError
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremisesSettings
 from grass.model.amounts import show_memory
-from grass.model.daemons import COLLECTOR, MASTER_DAEMONS, REDIS, TASK_REDIS
+from grass.model.daemons import AUTOSCALER, COLLECTOR, MASTER_DAEMONS, REDIS, TASK_REDIS
 from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
@@ -18,6 +18,10 @@ from grass.provision.on_premises.requirements import Target
 from grass.store.embedded import OLDEST
 
 STATE, SHARES, VENV, ETC = "/var/lib/grass", "/srv/grass", "/opt/grass/venv", "/etc/grass"
+AUTOSCALER_STATE = "/var/lib/grass-autoscaler"
+"""Folder of the autoscaler of a cloud: root's, as user `grass` may not change what it does."""
+AUTOSCALER_USER = "grass-autoscaler"
+"""The user of the cluster that it is: an administrator."""
 AUTHORIZED_KEYS = f"{STATE}/.ssh/authorized_keys"
 UNIT_FOLDER = "/etc/systemd/system"
 SERVICES = (REDIS, TASK_REDIS, "fluentd", "fluentd-container", "samba")
@@ -59,6 +63,8 @@ class MasterDesign:
     packager: str
     fluentd_image: str | None = None
     pull: bool = False
+    autoscaler: str = ""
+    """What the autoscaler of a cloud reads; empty: there is none."""
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -67,7 +73,7 @@ class MasterDesign:
         samba = ("samba",) if self.config.samba else ()
         tasks = (TASK_REDIS,) if self.config.task_redis_server else ()
         own = (name for name in MASTER_DAEMONS if name != COLLECTOR.name)
-        names = (REDIS, *tasks, collector, *samba, *own)
+        names = (REDIS, *tasks, collector, *samba, *own, *((AUTOSCALER.name,) if self.autoscaler else ()))
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 
@@ -84,6 +90,8 @@ def design(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str)
     if problems:
         raise InputError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", problems))
     config = _config(settings, facts, peer, host_key)
+    if settings.autoscaler and config.master.node_policy.isolate is None:
+        raise InputError("autoscale.on_master: needs `isolation: user`, which this cluster does not have")
     taken = list(_taken(config, settings, facts))
     if taken:
         raise ConflictError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", taken))
@@ -99,6 +107,7 @@ def design(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str)
         pull=facts.image == REGISTRY,
         packages=tuple(PACKAGES[packager][what] for what in missing) if missing else (),
         packager=packager,
+        autoscaler=settings.autoscaler,
     )
 
 

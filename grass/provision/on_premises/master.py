@@ -9,12 +9,22 @@ from dataclasses import dataclass
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
 from grass.files.key import marker
+from grass.model.daemons import AUTOSCALER
 from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises import install, namespace_steps, on_host, packages, record
 from grass.provision.on_premises.bundle import Bundle
-from grass.provision.on_premises.design import AUTHORIZED_KEYS, ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
+from grass.provision.on_premises.design import (
+    AUTHORIZED_KEYS,
+    AUTOSCALER_STATE,
+    AUTOSCALER_USER,
+    ETC,
+    STATE,
+    UNIT_FOLDER,
+    VENV,
+    MasterDesign,
+)
 from grass.provision.on_premises.facts import REPLACED_BY, Facts
-from grass.provision.on_premises.master_files import config_files, samba_folder, unit_files
+from grass.provision.on_premises.master_files import autoscaler_file, config_files, samba_folder, unit_files
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.services import listening_step, start_step
 from grass.provision.on_premises.steps import Put, Run, Step
@@ -59,6 +69,8 @@ def master_steps(
     steps += [*state, _setup_step(config, setup)]
     if config.samba:
         steps.append(_samba_step(config))
+    if not design.autoscaler:
+        steps.append(_without_autoscaler_step(config))
     steps += [start_step(design, _reads(design, bundle, setup)), listening_step(design)]
     steps += namespace_steps.upgrade_steps(facts, config, bundle.digest)
     return [*steps, install.old_versions_step()]
@@ -71,6 +83,7 @@ def _reads(design: MasterDesign, bundle: Bundle, setup: bytes) -> dict[str, str]
     """
     config = design.config
     digests = {put.target: put.digest() for put in (*unit_files(design), *config_files(design))}
+    own = digests.pop(autoscaler_file(config.name), "")  # its rules concern nothing else
     everything = (setup, *digests.values())
     env = digests[f"{ETC}/{config.name}.env"]
     redis: tuple[object, ...] = (env, bundle.digest, design.redis_server, repr(config.redis), config.tls)
@@ -80,6 +93,7 @@ def _reads(design: MasterDesign, bundle: Bundle, setup: bytes) -> dict[str, str]
     )
     samba = (env, digests.get(f"{ETC}/{config.name}.smb.conf"))
     few = {"grass-redis": redis, "grass-task-redis": redis, "grass-samba": samba}
+    few[f"grass-{AUTOSCALER.name}"] = (env, bundle.digest, own)
     words = {}
     for unit in design.units:
         kind = unit.partition("@")[0]
@@ -97,7 +111,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     """Return everything that the steps create and that did not exist before, merged with records of earlier runs."""
     config = design.config
     files = [put.target for put in (*unit_files(design), *config_files(design))]
-    shared = (ETC, f"{STATE}/clusters", "/srv/grass", *install.FOLDERS)
+    shared = (ETC, AUTOSCALER_STATE, f"{STATE}/clusters", "/srv/grass", *install.FOLDERS)
     folders = [path for path, _, _ in folders_of(design)[1:] if path not in shared]
     if config.samba:  # the folder of the share may have been there, with files of its owner
         folders += [f"{config.share}/{name}" for name in on_host.SHARE_FOLDERS]
@@ -129,6 +143,8 @@ def folders_of(design: MasterDesign) -> list[tuple[str, int, str]]:
         (install.BUNDLE, 0o755, root),
         (config.home, 0o711, own),
     ]
+    if design.autoscaler:
+        folders += [(AUTOSCALER_STATE, 0o700, root), (f"{AUTOSCALER_STATE}/{config.name}", 0o700, root)]
     if config.samba:
         folders += [
             # smbd, as the share's user, checks here whether other smbds live; if it cannot, it removes their locks.
@@ -146,6 +162,22 @@ def _drop_ins(design: MasterDesign) -> list[str]:
 def _share_mode(config: ClusterConfig) -> int:
     """Return the mode of the share's folder: accounts of isolated users belong to the group of the daemons."""
     return 0o775 if config.master.node_policy.isolate else 0o755
+
+
+def _without_autoscaler_step(config: ClusterConfig) -> Step:
+    """End the autoscaler of earlier settings. Its user goes: an administrator whose key nobody has."""
+    unit = f"grass-{AUTOSCALER.name}@{config.name}.service"
+    left = (
+        autoscaler_file(config.name),
+        f"{AUTOSCALER_STATE}/{config.name}",
+        f"{config.home}/master/users/{AUTOSCALER_USER}.json",
+    )
+    check = 'for each; do [ ! -e "$each" ] || exit 1; done'
+    return Step(
+        "end the autoscaler",
+        (Run(("systemctl", "disable", "--quiet", "--now", unit)), Run(("rm", "-rf", "--", *left))),
+        Run(("sh", "-c", check, "check", *left)),
+    )
 
 
 def _share_step(config: ClusterConfig) -> Step:

@@ -20,6 +20,12 @@ def samba_folder(name: str) -> str:
     return f"{STATE}/samba/{name}"
 
 
+def autoscaler_file(name: str) -> str:
+    """Return where root's autoscaler finds what it reads. User `grass` must not write there: it names the endpoint to
+    which the token of the machine's identity goes."""
+    return f"{ETC}/{name}.autoscaler.json"
+
+
 def unit_files(design: MasterDesign, *more: str) -> list[Put]:
     """``more``: other daemons whose units are written, too."""
     own = {re.sub("@[^.]*", "@", unit) for unit in design.units}
@@ -57,6 +63,8 @@ def config_files(design: MasterDesign) -> list[Put]:
             "GRASS_TLS": str(config.tls_files.folder),
         }
         puts.append(Put(f"{ETC}/{name}.fluent.conf", asset("deploy/fluentd/fluent.conf").read_bytes()))
+    if design.autoscaler:
+        puts.append(Put(autoscaler_file(name), design.autoscaler.encode(), 0o600))
     text = "".join(f"{key}={value}\n" for key, value in env.items())
     return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
 

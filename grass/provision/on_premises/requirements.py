@@ -87,6 +87,25 @@ def own() -> list[str]:
     return [line for line in needed if "extra" not in str(Requirement(line).marker or "")]
 
 
+def of_extra(extra: str) -> list[str]:
+    """Return what this Grass needs besides for one of its extras."""
+    setup = Path(grass.__file__).parents[1] / "setup.cfg"
+    if setup.is_file():
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(setup)
+        if parser.get("metadata", "name", fallback="") == DISTRIBUTION:
+            return [line for line in lines_of(parser["options.extras_require"][extra]) if line.strip()]
+    from packaging.requirements import Requirement
+
+    found = [Requirement(line) for line in distribution(DISTRIBUTION).requires or []]
+    wanted = [line for line in found if line.marker and line.marker.evaluate({"extra": extra})]
+    return [
+        str(line).partition(";")[0].strip()
+        for line in wanted
+        if not line.marker or not line.marker.evaluate({"extra": ""})
+    ]
+
+
 def of_node() -> list[str]:
     """Return the subset of ``own`` that a node needs."""
     from packaging.requirements import Requirement
