@@ -52,6 +52,8 @@ class Offer:
     share: str | None = None
     install: bool = True
     """Whether Grass may install missing system packages."""
+    gpu_of_size: bool = False
+    """``gpu`` is what the machine's size has: if it sees fewer, it joins, and its probe finds the fault."""
 
 
 @dataclass(frozen=True)

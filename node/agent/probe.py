@@ -38,11 +38,12 @@ TO_MOUNT = 10.0
 
 
 def probe(config: NodeHome, gpus: Sequence[int], seconds: float = SECONDS, key: str = "") -> Probe:
-    """Probe the node; return the recorded result if it passed before and its share is mounted."""
+    """Probe the node; return the recorded result if it passed before, its share is mounted, and no GPU is missing."""
     before = passed(config)
     if before is not None:
         gone = _unmounted(config, before.mount, min(seconds, TO_MOUNT))
-        return before.probe if gone is None else Probe(False, (gone,))
+        bad = [check for check in (gone, *_promised(config, gpus)) if check is not None and not check.ok]
+        return Probe(False, tuple(bad)) if bad else before.probe
     collector = _collector(config, seconds, key)
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]

@@ -5,7 +5,7 @@ Used by ``tests/unit/test_azure_*``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -124,8 +124,8 @@ class World:
     def _cluster(self) -> nodes.Cluster:
         return nodes.Cluster(lambda: dict(self.members), self._join, self._take_out)
 
-    def _join(self, hosts: Sequence[HostSettings]) -> list[AddedNode]:
-        """Join machines as far as this machine keeps it."""
+    def _join(self, hosts: Sequence[HostSettings], gpus: Mapping[str, int]) -> list[AddedNode]:
+        """Join machines as far as this machine keeps it. One that sees fewer GPUs than it must is not ready."""
         results = []
         for host in hosts:
             name = str(host.name)
@@ -133,8 +133,13 @@ class World:
                 results.append(AddedNode(name, None, "no SSH", "unreachable", 3))
                 continue
             remember("lab", self.session.client_dir, name, host)
-            self.members[name] = Member(NodeState.READY, gpus=int(name not in self.without_driver))
+            sees = int(name not in self.without_driver)
             self.joined.append(host)
+            if sees < gpus.get(name, 0):
+                self.members[name] = Member(NodeState.JOINING, gpus=sees)
+                results.append(AddedNode(name, None, f"node {name} is not ready", "not-ready", 2))
+                continue
+            self.members[name] = Member(NodeState.READY, gpus=sees)
             results.append(AddedNode(name))
         return results
 

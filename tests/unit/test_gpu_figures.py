@@ -12,11 +12,16 @@ from typing import Any
 import psutil
 import pytest
 
+from grass.manifest.join_file import Offer
+from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.offers import beyond
 from grass.wire.gpu import GpuDevice, GpuProcess, GpuSample
+from grass.wire.hello import Probe, ProbeCheck
 from grass.wire.usage import GpuUsage
 from node.agent import gpu
 from node.agent.gpu_usage import Meter, Metered
-from node.agent.probe import _promised
+from node.agent.probe import _promised, probe
+from node.agent.probe_record import remember
 from tests.support.shepherd_run import cluster_config
 
 GIB = 1 << 30
@@ -221,6 +226,24 @@ def test_a_node_with_fewer_devices_than_it_promised_is_not_used(
     found = _promised(replace(config, node=replace(config.node, gpu=promised)), [0, 1])
     assert [(each.name, each.ok) for each in found] == [("gpu", ok) for ok, _ in said]
     assert all(each.message.startswith(text) for each, (_, text) in zip(found, said, strict=True))
+
+
+def test_devices_that_are_missing_after_a_later_boot_fail_the_probe_until_they_are_back(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path, tmp_path / "share")
+    config = replace(config, node=replace(config.node, gpu=2000))
+    good = Probe(True, (ProbeCheck("process", True, "a task ran"),))
+    remember(config, good)
+    bad = probe(config, [0])
+    assert not bad.passed and "shows 1 of the 2 promised GPUs" in bad.checks[0].message
+    assert probe(config, [0, 1]) == good
+
+
+def test_a_machine_of_a_size_joins_although_it_sees_fewer_gpus_than_the_size_has() -> None:
+    facts = Facts(gpus=1)
+    assert list(beyond(facts, Offer(gpu=2000))) == [
+        "--gpu 2: this machine has 1 GPU; say less, or leave it out: then all is offered"
+    ]
+    assert list(beyond(facts, Offer(gpu=2000, gpu_of_size=True))) == []
 
 
 def test_what_a_device_does_not_report_adds_nothing() -> None:

@@ -10,7 +10,8 @@ def driver_problem(name: str, machine: MachineSettings, gpus: int, seen: int) ->
     if seen >= gpus:
         return ""
     return (
-        f"node {name}: sees {seen} of its {gpus} GPUs, so tasks do not get them; NVIDIA's driver in {machine.image} "
-        f"does not run, and `grass node ssh {name} -- nvidia-smi` shows why. For another image, write it as "
-        f"`sizes.{machine.size}.image` in the file, then `grass create FILE` and `grass node remove {name}`"
+        f"node {name}: sees {seen} of its {gpus} GPUs, so it gets no tasks until its probe finds all of them; NVIDIA's "
+        f"driver in {machine.image} does not run, and `grass node ssh {name} -- nvidia-smi` shows why. For another "
+        f"image, write it as `sizes.{machine.size}.image` in the file, then `grass create FILE` and "
+        f"`grass node remove {name}`"
     )

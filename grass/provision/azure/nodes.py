@@ -22,6 +22,7 @@ from grass.manifest.document import Document
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Jump
 from grass.model.lifecycle import NodeState
+from grass.model.resources import DEVICE
 from grass.provision.azure.adopting import adopt
 from grass.provision.azure.change import Change, Member, decide
 from grass.provision.azure.driver import driver_problem
@@ -32,6 +33,7 @@ from grass.provision.azure.metering import look_later, power_of
 from grass.provision.azure.plan import NO_PROMISE, alternatives_text, money, size_text
 from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
+from grass.provision.on_premises.joining import NotReadyError
 from grass.provision.on_premises.machines import Machines, load_machines, unpin
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines, remember
 from grass.provision.provisioner import AddedNode, Scaled, ScaleRequest, Session
@@ -42,18 +44,20 @@ _LONGEST_NAME = 64
 _JOIN_AT_ONCE = 8
 _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
 """States of nodes that the same command joins again."""
+_DOWN = (NodeState.LOST, NodeState.LEFT, NodeState.STOPPED)
+"""States of nodes that say nothing of their GPUs now."""
 
 
 @dataclass(frozen=True)
 class Cluster:
     """What is asked of the cluster.
 
-    ``members``: its nodes by name. ``join``: makes machines nodes; returns one result for each, in order. ``take_out``:
-    removes a node from the cluster, once its tasks have ended.
+    ``members``: its nodes by name. ``join``: makes machines nodes, with the GPUs that each must see, by name; returns
+    one result for each, in order. ``take_out``: removes a node from the cluster, once its tasks have ended.
     """
 
     members: Callable[[], Mapping[str, Member]]
-    join: Callable[[Sequence[HostSettings]], Sequence[AddedNode]]
+    join: Callable[[Sequence[HostSettings], Mapping[str, int]], Sequence[AddedNode]]
     take_out: Callable[[str], None]
 
 
@@ -89,7 +93,7 @@ def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
         removed, failed = _remove(session, known.arm, known.site, known.change.remove, cluster)
         try:
             results = [*failed, *_add(session, known, cluster)]
-            return Scaled((*results, *_without_driver(known, results, cluster)), removed)
+            return Scaled(tuple(_with_drivers(known, results, cluster)), removed)
         finally:
             sold = {f"{size} Spot" if request.spot else size: paid for size, paid in known.costs.items()}
             look_later(known.arm, record_of(session), session.folder, edges.wall(), sold)
@@ -280,7 +284,8 @@ def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
             hosts.append(_host(session, name, private))
     if failed and not all(isinstance(each, GrassError) for each in ended.values()):
         known.arm.progress(f"{len(failed)} of {len(ended)} machines could not be made; the others go on")
-    return [*failed, *(_told(known, each) for each in (cluster.join(hosts) if hosts else ()))]
+    gpus = {name: size.gpus for name, each in keep.items() if (size := known.region.sizes.get(each.size.lower()))}
+    return [*failed, *(_told(known, each) for each in (cluster.join(hosts, gpus) if hosts else ()))]
 
 
 def _make(session: Session, known: _Known, wanted: Mapping[str, Wanted]) -> Ended:
@@ -339,19 +344,22 @@ def _told(known: _Known, joined: AddedNode) -> AddedNode:
     return replace(joined, error=text)
 
 
-def _without_driver(known: _Known, results: Sequence[AddedNode], cluster: Cluster) -> Iterator[AddedNode]:
-    """Yield an error for each node that sees fewer GPUs than its size has, also one that joined earlier."""
+def _with_drivers(known: _Known, results: Sequence[AddedNode], cluster: Cluster) -> list[AddedNode]:
+    """Return the results, with an error for each node that sees fewer GPUs than its size has, also one that joined
+    earlier: it gets no tasks, and `not ready` is all that it says of itself."""
     gpus = {name: size.gpus for name in known.wanted if (size := known.region.sizes.get(name.lower()))}
     if not any(gpus.values()):
-        return
-    unsure = {one.label for one in results if one.error is not None}
+        return list(results)
+    unsure = {one.label for one in results if one.error is not None and one.code != NotReadyError.code}
+    found: dict[str, AddedNode] = {}
     for name, member in cluster.members().items():
         asked = known.change.keep.get(name)
-        if asked is None or name in unsure or member.gpus is None or member.state in (*_AWAY, NodeState.STOPPED):
+        if asked is None or name in unsure or member.gpus is None or member.state in _DOWN:
             continue
         like = asked.like(known.terms.machine)
         if problem := driver_problem(name, like, gpus.get(like.size, 0), member.gpus):
-            yield AddedNode.failed(name, AzureDriverError(f"{problem}; {_again(known)}"))
+            found[name] = AddedNode.failed(name, AzureDriverError(f"{problem}; {_again(known)}"))
+    return [*(one for one in results if one.label not in found), *found.values()]
 
 
 def _again(known: _Known) -> str:
@@ -383,8 +391,11 @@ def _machines(session: Session) -> Machines:
     return machines
 
 
-def join(edges: Edges, adding: Adding, hosts: Sequence[HostSettings]) -> list[AddedNode]:
-    """Wait for SSH on each machine, then join those that answer. Return one result for each."""
+def join(edges: Edges, adding: Adding, hosts: Sequence[HostSettings], gpus: Mapping[str, int]) -> list[AddedNode]:
+    """Wait for SSH on each machine, then join those that answer. Return one result for each.
+
+    ``gpus``: what the size of each has. A node that sees fewer gets no tasks until its probe finds all of them.
+    """
     session = adding.session
 
     def reached(host: HostSettings) -> AddedNode | None:
@@ -397,5 +408,10 @@ def join(edges: Edges, adding: Adding, hosts: Sequence[HostSettings]) -> list[Ad
     with ThreadPoolExecutor(min(_JOIN_AT_ONCE, len(hosts))) as pool:
         silent = {host.name: failed for host, failed in zip(hosts, pool.map(reached, hosts), strict=True) if failed}
         ready = [host for host in hosts if host.name not in silent]
-        added = add_machines(adding, [Machine(host, Offer(name=host.name)) for host in ready], pool) if ready else []
+        machines = [Machine(host, offer_of(host.name, gpus.get(host.name or "", 0))) for host in ready]
+        added = add_machines(adding, machines, pool) if machines else []
     return [*silent.values(), *added]
+
+
+def offer_of(name: str | None, gpus: int) -> Offer:
+    return Offer(name=name, gpu=gpus * DEVICE, gpu_of_size=True) if gpus else Offer(name=name)

@@ -81,7 +81,7 @@ class AzureProvisioner(
         self._machines()  # an interrupted cluster has none
         cluster = nodes.Cluster(
             members=lambda: _members(client),
-            join=lambda hosts: nodes.join(self._edges, Adding(self._session, client), hosts),
+            join=lambda hosts, gpus: nodes.join(self._edges, Adding(self._session, client), hosts, gpus),
             take_out=take_out,
         )
         return nodes.scale(self._session, self._edges, request, cluster)

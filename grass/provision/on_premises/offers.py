@@ -28,8 +28,9 @@ def beyond(facts: Facts, offer: Offer) -> Iterator[str]:
         if said == there:
             said, there = f"{offer.memory}B", f"{facts.memory}B"
         yield f"--memory {said}: this machine has {there}; {cure}"
-    if facts.gpus is not None and offer.gpu is not None and offer.gpu > DEVICE * facts.gpus:
-        yield f"--gpu {offer.gpu / DEVICE:g}: this machine has {_counted(facts.gpus, 'GPU')}; {cure}"
+    known = facts.gpus is not None and not offer.gpu_of_size
+    if known and offer.gpu is not None and offer.gpu > DEVICE * (facts.gpus or 0):
+        yield f"--gpu {offer.gpu / DEVICE:g}: this machine has {_counted(facts.gpus or 0, 'GPU')}; {cure}"
 
 
 def check_same(name: str, before: Offer, offer: Offer, *, address_chosen: bool) -> None:
