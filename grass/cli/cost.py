@@ -36,12 +36,12 @@ def cost(invocation: Invocation) -> None:
     """
     costs = need(provisioning.of_cluster(invocation), CanTellCosts).costs()
     _tell(invocation, costs)
-    hourly = _sum([one.hourly for one in costs.machines])
+    hourly = costs.hourly
     wire = {
         "since": costs.since,
         "hourly": hourly,
-        "spent": sum(one.spent for one in costs.machines),
-        "complete": all(one.whole for one in costs.machines),
+        "spent": costs.spent,
+        "complete": costs.whole,
         "machines": [_wire(one) for one in costs.machines],
         "limits": list(costs.limits),
     }
@@ -54,11 +54,6 @@ def _tell(invocation: Invocation, costs: CloudCosts) -> None:
 
     with suppress(GrassError), Client(invocation.cluster, timeout=_TELL_SECONDS) as client:
         client.tell_cloud(costs=costs)
-
-
-def _sum(prices: list[float | None]) -> float | None:
-    known = [price for price in prices if price is not None]
-    return sum(known) if len(known) == len(prices) else None
 
 
 def _wire(one: CloudCost) -> dict[str, object]:
@@ -78,8 +73,7 @@ def _lines(costs: CloudCosts, hourly: float | None, width: int | None) -> Iterat
         (one.name, one.state, one.what or NOTHING, f"{one.hours:.1f}", *_money(one.hourly, one.spent, one.whole))
         for one in costs.machines
     ]
-    spent, whole = sum(one.spent for one in costs.machines), all(one.whole for one in costs.machines)
-    yield from table(_COLUMNS, [*rows, ("all", "", "", "", *_money(hourly, spent, whole))], width)
+    yield from table(_COLUMNS, [*rows, ("all", "", "", "", *_money(hourly, costs.spent, costs.whole))], width)
     if hourly is not None:
         yield f"now ${hourly * 24:.2f} a day, ${hourly * 730:.2f} a month; counted since {show_instant(costs.since)}"
     for limit in costs.limits:

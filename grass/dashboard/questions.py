@@ -256,7 +256,17 @@ def _comparison(client: Client, words: Words) -> Any:
     return {"found": found, "jobs": jobs, "charts": comparison(runs)}
 
 
+def _costs(client: Client, _: Words) -> Any:
+    """Return what the machines cost, as `grass cost` says it, up to now; nothing for a cluster in no cloud."""
+    status = client.status()
+    if status.cloud is None or status.cloud.costs is None:
+        return {}
+    costs = status.cloud.costs.until(status.time)
+    return {"costs": costs, "hourly": costs.hourly, "spent": costs.spent, "whole": costs.whole}
+
+
 QUESTIONS: dict[str, Question] = {
+    "costs": Question(_costs, shared=True),
     "status": Question(lambda client, _: client.status(), shared=True),
     "why": Question(lambda client, words: client.why(words["job"]), shared=True),
     "job": Question(lambda client, words: client.job(words["job"], specification=False), shared=True),

@@ -32,6 +32,32 @@ class CloudCosts(msgspec.Struct, frozen=True):
     machines: tuple[CloudCost, ...] = ()
     limits: tuple[str, ...] = ()
 
+    @property
+    def hourly(self) -> float | None:
+        """Return what all cost now; None: a price is not known."""
+        known = [each.hourly for each in self.machines if each.hourly is not None]
+        return sum(known) if len(known) == len(self.machines) else None
+
+    @property
+    def spent(self) -> float:
+        return sum(each.spent for each in self.machines)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether ``spent`` is all."""
+        return all(each.whole for each in self.machines)
+
+    def until(self, now: float) -> CloudCosts:
+        """Return the costs as they are now if nothing was turned on or off since that look."""
+        hours = max(0.0, now - self.at) / 3600
+
+        def later(each: CloudCost) -> CloudCost:
+            on = each.state not in ("deallocated", "removed")
+            spent = each.spent + hours * (each.hourly or 0.0)
+            return msgspec.structs.replace(each, spent=spent, hours=each.hours + (hours if on else 0.0))
+
+        return msgspec.structs.replace(self, machines=tuple(later(each) for each in self.machines))
+
 
 class CloudView(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a cluster in a cloud.

@@ -36,6 +36,7 @@ from grass.files.access import access_to
 from grass.files.browse import SharedFiles
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.system.clock import steady
+from grass.wire.cloud import CloudCost, CloudCosts
 from tests.support.browser import chromium, opened, run_script, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.nvml import StubDriver
@@ -270,6 +271,26 @@ def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any,
     page.wait_for_selector(".head .state:has-text('ready')")
     to(page, f"/jobs/{waiting}")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 succeeded']")
+
+
+def test_the_nodes_of_a_cluster_in_a_cloud_have_their_costs(page: Any, client: Client) -> None:
+    to(page, "/nodes")
+    page.wait_for_selector("td a:has-text('local')")
+    assert page.query_selector("section[aria-label='Costs by list price']") is None, "this cluster is in no cloud"
+    now = client.status().time
+    costs = CloudCosts(now - 7200, now, (
+        CloudCost("local", "Standard_B2s", "running", 2.0, 0.05, 0.1, True),
+        CloudCost("gone", "Standard_D2s_v3", "removed", 1.0, None, 0.0, False),
+    ), ("list prices in US dollars",))  # fmt: skip
+    client.tell_cloud(costs=costs)
+    to(page, "/")
+    to(page, "/nodes")
+    page.wait_for_selector("section[aria-label='Costs by list price'] td a:has-text('local')")
+    text = page.inner_text("section[aria-label='Costs by list price']")
+    assert "not known an hour now, over $0.10 since" in text and "list prices in US dollars" in text
+    assert [cell.split("\t")[:3] for cell in text.splitlines() if cell.startswith("gone\t")] == [
+        ["gone", "removed", "Standard_D2s_v3"]
+    ]
 
 
 def confirm(page: Any, button: str, **fields: str) -> None:

@@ -53,3 +53,11 @@ def test_a_stopped_node_is_drained_so_that_removing_it_waits_for_nothing() -> No
 def test_a_node_that_is_lost_or_stopped_has_nothing_to_wait_for(state: NodeState) -> None:
     assert _is_empty(node("n1", state=state)) and _is_empty(None)
     assert not _is_empty(node("n1", state=NodeState.DRAINING))
+
+
+def test_costs_go_on_by_the_hourly_price_while_nobody_looks() -> None:
+    later = CloudCosts(1.0, 100.0, MACHINES).until(3700.0)
+    for before, after in zip(MACHINES, later.machines, strict=True):
+        assert after.spent == pytest.approx(before.spent + (before.hourly or 0.0))
+        assert after.hours == pytest.approx(before.hours + (before.state == "running"))
+    assert CloudCosts(1.0, 100.0, MACHINES).until(50.0).machines == MACHINES, "clocks may differ"

@@ -1,10 +1,11 @@
 // Nodes: as tiles (also on the overview), and as a table.
 
 import { h } from "../dom.js";
-import { ago, bytes, cores, count, percent, plural } from "../format.js";
+import { ago, bytes, cores, count, instant, percent, plural } from "../format.js";
 import { mark, nodeState, shape } from "../glyphs.js";
 import { cards, empty, meter, nodeLink, panel } from "../parts.js";
-import { cluster } from "../state.js";
+import { Poll } from "../poll.js";
+import { ask, cluster } from "../state.js";
 import { byName } from "./heat.js";
 
 const GPUS_SHOWN = 8;
@@ -47,18 +48,41 @@ function filterOf(text) {
 }
 
 export function nodesView(_, query) {
-  let text = query.get("q") || "", all = false;
+  let text = query.get("q") || "", all = false, paid = {};
+  const poll = new Poll(async () => {
+    try { paid = await ask("costs"); } catch { /* the head of the page says when the cluster is away */ }
+    if (paid.costs) view.refresh();
+    return 60;
+  });
   const view = {
+    close() { poll.close(); },
     draw() {
       const nodes = byName([...cluster.nodes.values()].filter(filterOf(text)));
       return h("div.stack", h("h1", "Nodes"),
         h("div.filters", h("input.field", { type: "search", "aria-label": "Filter nodes", placeholder: "Words, or state:silent, state:attention", value: text, oninput: (event) => { text = event.target.value; view.refresh(); } })),
         panel("All nodes", { end: h("span.soft", `${count(nodes.length)} of ${count(cluster.nodes.size)}`) }, nodes.length ? table(all ? nodes : nodes.slice(0, MOST)) : empty("No node matches."),
-          !all && nodes.length > MOST ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; view.refresh(); } }, `Show all ${plural(nodes.length, "node")}`)) : null));
+          !all && nodes.length > MOST ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; view.refresh(); } }, `Show all ${plural(nodes.length, "node")}`)) : null),
+        paid.costs ? costs(paid) : null);
     },
     refresh() { cluster.changed(); },
   };
+  poll.now();
   return view;
+}
+
+const SHOWN = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+const dollars = (value, whole = true) => `${whole ? "" : "over "}$${value.toLocaleString("en-US", SHOWN)}`;
+const hourly = (value) => (value === null ? "not known" : `$${value.toFixed(4)}`);
+
+// What the machines of a cluster in a cloud cost, as `grass cost` says it.
+function costs({ costs: { machines, since, at, limits }, hourly: now, spent, whole }) {
+  return panel("Costs by list price", { key: "costs", end: h("span.soft", `${hourly(now)} an hour now, ${dollars(spent, whole)} since ${instant(since)}`) },
+    cards(h("table",
+      h("thead", h("tr", h("th", "Machine"), h("th", "State"), h("th", "Size"), h("th.num", "Hours on"), h("th.num", "Now per hour"), h("th.num", "Spent"))),
+      h("tbody", machines.map((each) => h("tr", { "data-key": each.name },
+        h("td.main", cluster.nodes.has(each.name) ? nodeLink(each.name) : each.name), h("td", each.state), h("td", each.what || "–"),
+        h("td.num", each.hours.toFixed(1)), h("td.num", hourly(each.hourly)), h("td.num", dollars(each.spent, each.whole))))))),
+    h("div.body.soft", [...limits, `machines were looked at ${ago(at)}`].map((each) => h("p", each))));
 }
 
 function table(nodes) {
