@@ -37,6 +37,7 @@ from node.agent.eviction import eviction
 from node.agent.inbox import Inbox
 from node.agent.loop import NodeAgent
 from node.agent.machine import Machine
+from node.agent.master_search import start_search
 from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
 from node.agent.shutdown import machine_shuts_down
@@ -64,6 +65,7 @@ def main(path: str) -> int:
     key = key_for(config, secrets.node_token)
     start_node_log(config, config.node.name, "node-agent", key)
     start_renewal(config)
+    start_search(config)
     backend = open_backend(config, secrets, "node", config.node.name)
     notifier = Notifier()
     notifier.ready()

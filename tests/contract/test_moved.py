@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from joserfc.jwk import RSAKey
+from msgspec import structs
 from redis import Redis
 from werkzeug.serving import make_server
 
@@ -21,7 +22,9 @@ from grass.api.notice import ForgedNoticeError, OldNoticeError, open_notice, sig
 from grass.config import StandbyConfig
 from grass.errors import InputError, StoreRefusesError, UnreachableError
 from grass.provision.on_premises.following import newest
+from grass.provision.on_premises.hearing import hear
 from grass.provision.on_premises.join_record import Own
+from grass.provision.on_premises.pinned import Pinned
 from grass.store.api_store import ApiStore
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
@@ -160,22 +163,41 @@ def test_the_number_of_a_master_grows_with_each_move_and_each_term(new: ApiWorld
 def test_a_node_asks_the_addresses_that_it_knows_and_takes_the_latest_notice_that_its_cluster_signed(
     old: ApiWorld, new: ApiWorld
 ) -> None:
-    own = Own(urls=[url(old)], others=["http://127.0.0.1:1"], key=KEY)
+    known = Pinned.of(Own(urls=[url(old)], others=["http://127.0.0.1:1"], key=KEY))
     count_move(new.config.master_dir)
     old.app.moved = notice(url(new))
-    assert newest(own, "local").urls == (url(new),)
-    own.number = (0, 1)
-    assert newest(own, "local").number == (0, 1)
-    own.number = (1, 0)  # it joined a later master, of another term
+    assert newest(known, "local")[0].urls == (url(new),)
+    assert newest(structs.replace(known, number=(0, 1)), "local")[0].number == (0, 1)
     with pytest.raises(UnreachableError, match="older than what is known here"):
-        newest(own, "local")
-    own.number = (0, 0)
+        newest(structs.replace(known, number=(1, 0)), "local")  # it joined a later master, of another term
     for forged in (notice(url(new), key="ann"), notice(url(new), cluster="other"), "grass-notice1.x"):
         old.app.moved = forged
         with pytest.raises(UnreachableError, match="`grass node follow FILE` here"):
-            newest(own, "local")
-    own.others = [url(new)]
-    assert newest(own, "local").urls == (url(new),), "the standby that it knows became the master"
+            newest(known, "local")
+    known = structs.replace(known, others=(url(new),))
+    assert newest(known, "local")[0].urls == (url(new),), "the standby that it knows became the master"
+
+
+def test_a_node_hears_only_of_a_later_master_that_its_cluster_signed(
+    old: ApiWorld, new: ApiWorld, tmp_path: Path
+) -> None:
+    known, heard = Pinned(key=KEY, urls=(url(old),), number=(0, 1)), tmp_path / "heard-notice"
+    count_move(new.config.master_dir)
+    assert not hear("local", known, heard), "the master is where it was"
+    for other in (
+        notice(url(new), moves=2, key="ann"),
+        notice(url(new), moves=2, cluster="other"),
+        notice(url(new), moves=0),
+        notice(url(new), moves=1),
+        "grass-notice1.x",
+    ):
+        old.app.moved = other
+        assert not hear("local", known, heard) and not heard.exists()
+    aim = tmp_path / "aim"
+    heard.symlink_to(aim)
+    old.app.moved = notice(url(new), moves=2)
+    assert hear("local", known, heard)
+    assert heard.read_text() == old.app.moved and not aim.exists()
 
 
 @pytest.mark.needs_redis

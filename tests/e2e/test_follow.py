@@ -43,6 +43,11 @@ def follow(cluster: Cluster, notice: str | None = None) -> tuple[int, str]:
     return done.code, done.stdout + done.stderr
 
 
+def as_of_an_earlier_grass(cluster: Cluster) -> None:
+    """Keep the node from following by itself."""
+    cluster.lab.ssh("n1", "rm", "/etc/grass/e2e.pinned.json")
+
+
 def state(cluster: Cluster) -> str:
     with Client(cluster.name, home=cluster.home) as client:
         return str(client.node("n1").state.value)
@@ -55,6 +60,7 @@ def test_a_node_out_of_reach_follows_its_master_and_no_other(cluster: Cluster) -
     assert follow(cluster)[0] == 0, "its master is where it was"
     before = cluster.grass("cluster", "notice").stdout
     forget(cluster, "n1")
+    as_of_an_earlier_grass(cluster)
     assert cluster.grass("cluster", "move", "--to", n2, "--nodes-later").returncode == 0
     wait_until(lambda: state(cluster) == "SILENT", 60, "the silence of a node that knows the old address only")
 
@@ -69,6 +75,7 @@ def test_a_node_out_of_reach_follows_its_master_and_no_other(cluster: Cluster) -
 
     code, said = follow(cluster)  # the old master's machine says where the new one is
     assert code == 0 and f"is at {url} now" in said, said
+    as_of_an_earlier_grass(cluster)
     assert state(cluster) == "READY" and tasks(cluster, "long") == [("RUNNING", 1, None)]
     code, said = follow(cluster, before)
     assert code == 4 and "older than what is known here" in said, said
@@ -80,6 +87,53 @@ def test_a_node_out_of_reach_follows_its_master_and_no_other(cluster: Cluster) -
     assert code == 3 and "`grass node follow FILE` here" in said, said
     code, said = follow(cluster, cluster.grass("cluster", "notice").stdout)
     assert code == 0, said
+    lab.ssh("n1", "touch", "/tmp/enough")
+    wait_until(lambda: tasks(cluster, "long") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")
+    assert lab.ssh("n1", "cat", "/tmp/runs").stdout == "ran\n"
+
+
+_HEARD = "/run/grass/e2e/heard-notice"
+_ATTACK = f"""
+run() {{ runuser -u grass -- "$@"; }}
+gone() {{ while [ -e {_HEARD} ] || [ -L {_HEARD} ]; do sleep 0.1; done; }}
+settled() {{ while systemctl is-active -q grass-follow@e2e; do sleep 0.1; done; }}
+before=$(sha256sum /etc/shadow /etc/grass/e2e.pinned.json)
+run ln -s /etc/shadow {_HEARD}; gone; settled
+cat > /tmp/forged; chmod 644 /tmp/forged
+run cp /tmp/forged {_HEARD}; gone; settled
+run mv /var/lib/grass/installed /var/lib/grass/was && run mkdir /var/lib/grass/installed
+run cp /var/lib/grass/clusters/e2e/cluster.json /var/lib/grass/installed/e2e+node.json
+run cp /tmp/forged {_HEARD}; gone; settled
+run rm -r /var/lib/grass/installed && run mv /var/lib/grass/was /var/lib/grass/installed
+[ "$before" = "$(sha256sum /etc/shadow /etc/grass/e2e.pinned.json)" ] || echo changed
+journalctl -o cat --no-pager -t grass-follow-e2e
+"""
+
+
+def test_a_node_out_of_reach_follows_by_itself_and_its_agent_cannot_point_it_elsewhere(cluster: Cluster) -> None:
+    lab, n2 = cluster.lab, cluster.lab.hosts["n2"].address
+    job(cluster, "long", LONG)
+    wait_until(lambda: lab.ssh("n1", "cat", "/tmp/runs").stdout == "ran\n", 30, "the task")
+    forget(cluster, "n1")
+    assert cluster.grass("cluster", "move", "--to", n2, "--nodes-later").returncode == 0
+    url = json.loads((cluster.client / "profile.json").read_text())["url"]
+
+    def pinned() -> dict[str, object]:
+        return dict(json.loads(lab.ssh("n1", "cat", "/etc/grass/e2e.pinned.json").stdout))
+
+    wait_until(lambda: pinned()["urls"] == [url], 60, "the node, which nobody told")
+    wait_until(lambda: state(cluster) == "READY", 30, "the node at the new master")
+    assert tasks(cluster, "long") == [("RUNNING", 1, None)]
+
+    forged = sign(Notice(cluster.name, ("http://10.9.9.9:7470",), 9, 9), RSAKey(raw_key("ann"), raw_key("ann")))
+    done = lab.ssh(
+        "n1", "sh", "-s", text_in=_ATTACK.replace("cat > /tmp/forged", f"echo '{forged}' > /tmp/forged"), seconds=200
+    )
+    assert done.code == 0 and "changed" not in done.stdout, done
+    assert "this is no notice of a cluster" in done.stdout, "the link leads to what only root may read"
+    assert "not signed with the key of this cluster" in done.stdout
+    assert "/var/lib/grass/installed: is not root's" in done.stdout
+    assert pinned()["urls"] == [url] and state(cluster) == "READY"
     lab.ssh("n1", "touch", "/tmp/enough")
     wait_until(lambda: tasks(cluster, "long") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")
     assert lab.ssh("n1", "cat", "/tmp/runs").stdout == "ran\n"

@@ -57,6 +57,11 @@ CLAIMS: dict[str, Held] = {
     ),
     "notices of where the master is": Held(
         _of(
+            "unit",
+            "test_follow_on_host",
+            "test_root_follows_no_notice_that_its_own_key_did_not_sign_or_that_is_no_news",
+        )
+        + _of(
             "contract",
             "test_moved",
             "test_a_notice_that_is_forged_or_old_leads_nowhere",

@@ -232,6 +232,12 @@ def test_a_users_units_say_nothing_that_needs_root() -> None:
         assert "ExecStart=" in text and "EnvironmentFile=%h/.grass/nodes/%i/env" in text
 
 
+def test_a_users_manager_waits_for_a_notice_too() -> None:
+    path, service = (node_units.user_unit(asset(f"deploy/systemd/{file}").read_text()) for file in node_units.FOLLOW)
+    assert "PathExists=%t/grass/%i/heard-notice" in path and "WantedBy=default.target" in path
+    assert "EnvironmentFile=%h/.grass/nodes/%i/env" in service and "follow_on_host %i" in service
+
+
 def test_a_node_that_joined_but_cannot_be_reached_is_not_said_to_have_not_joined() -> None:
     silent = AddedNode("n1", sample_views.node("n1"), "n1 joined, but …", "not-reached", 1)
     error = first_nodes._missing("lab", [silent], 2)

@@ -1,6 +1,6 @@
 """Data that a joining machine chose and received, kept on the machine for the next call.
 
-Used by ``following``, ``join_steps``, ``joining``, ``leaving`` and ``node_plan``.
+Used by ``join_steps``, ``joining``, ``leaving``, ``node_plan`` and ``pinned``.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from grass.provision.on_premises.join_record import Own, put_record, record_path
 from grass.provision.on_premises.mount import share_steps
 from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_paths import NodePaths
+from grass.provision.on_premises.pinned import Pinned
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Put, Run, Step
 from grass.wire.calls import Join, JoinFacts, OfferedNode
@@ -165,8 +166,14 @@ def steps_after_claim(
     share = own.share or share
     if design.mount is not None and share is not None:
         yield from share_steps(paths, design.mount, share)
+    yield pinned_step(Pinned.of(own), paths)
     yield node_steps.unit_step(paths, isolated=design.isolate is not None, share=design.share)
     yield node_steps.start_step(paths, bundle, again=again, new_node=new_node)
+
+
+def pinned_step(pinned: Pinned, paths: NodePaths) -> Step:
+    owner = paths.owner if paths.rootless else "root:root"
+    return Step("note which master is its own", (Put(paths.pinned, encode(pinned).encode(), 0o644, owner),))
 
 
 def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareServer | None:

@@ -17,6 +17,7 @@ from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.node_design import unit_names
 from grass.provision.on_premises.node_paths import NodePaths
+from grass.provision.on_premises.node_units import follow_units
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import Progress, Run, Step, run_steps
@@ -209,7 +210,7 @@ cluster=$1; home=$2; units=$3; runtime=$4; shift 4
 rm -rf -- "$home" "$runtime"
 rmdir --ignore-fail-on-non-empty "$(dirname "$runtime")" "$(dirname "$home")" 2>/dev/null
 if [ ! -d "$HOME/.grass/nodes" ]; then
-  for unit in "$@"; do rm -f -- "$units/${unit%%@*}@.service"; done
+  for unit in "$@"; do rm -f -- "$units/${unit%%@*}@.${unit##*.}"; done
   rm -rf -- "$HOME/.grass/venv" "$HOME/.grass/venvs"
   rmdir --ignore-fail-on-non-empty "$HOME/.grass" "$units" "$(dirname "$units")" 2>/dev/null
 fi
@@ -218,7 +219,7 @@ systemctl --user daemon-reload; :
 
 
 def _rootless_steps(paths: NodePaths) -> list[Step]:
-    units = unit_names(paths)
+    units = [*follow_units(paths), *unit_names(paths)]
     words = (paths.cluster, paths.home, paths.units, paths.runtime_dir, *units)
     return [
         Step("stop and disable its units", (Run(("systemctl", "--user", "disable", "--now", "--quiet", *units)),)),

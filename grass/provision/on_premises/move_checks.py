@@ -71,7 +71,7 @@ def check_cluster(
     if not away:
         return
     lines = "\n".join(f"  {node}: {why.removeprefix(f'{node}: ')}" for node, why in sorted(away.items()))
-    advice = "they join again later: `grass node add` from here, or `grass join` on them with a new token"
+    advice = "they follow by themselves while the old machine runs, or by `grass node add` or `grass node follow`"
     if not nodes_later:
         raise ConflictError(
             f"cluster {name}: nodes could not be told of the new master; nothing was changed\n{lines}\n"

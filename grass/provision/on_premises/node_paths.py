@@ -54,6 +54,16 @@ class NodePaths:
         return f"{self.home}/join.json"
 
     @property
+    def pinned(self) -> str:
+        """Return the path of what the node knows of its master, which its daemons cannot change."""
+        return f"{self.home}/pinned.json" if self.rootless else f"/etc/grass/{self.cluster}.pinned.json"
+
+    @property
+    def heard(self) -> str:
+        """Return the path of the notice that the node-agent heard. `grass-follow@.path` waits for it."""
+        return f"{self.runtime_dir}/heard-notice"
+
+    @property
     def credentials(self) -> str:
         return f"/etc/grass/{self.cluster}.share.conf"
 

@@ -20,8 +20,9 @@ DOCKER_GROUP = "docker"
 
 def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
     """Return everything that joining creates on this host and that did not exist there before Grass."""
-    units = (*unit_names(paths), f"grass@{paths.cluster}.target")
-    files = [put.target for put in node_units.unit_puts(paths, share=design.share)] + [paths.env, install.COMMAND]
+    units = (*node_units.follow_units(paths), *unit_names(paths), f"grass@{paths.cluster}.target")
+    files = [put.target for put in node_units.unit_puts(paths, share=design.share)]
+    files += [paths.env, paths.pinned, install.COMMAND]
     mounts: tuple[str, ...] = ()
     folders: tuple[str, ...] = (node_units.drop_in(paths),) if design.isolate else ()
     if design.share and not paths.rootless:
@@ -107,16 +108,17 @@ def start_step(paths: NodePaths, bundle: str, *, again: bool, new_node: bool = T
     restarted = units if new_node else [unit for unit in units if unit != paths.unit("shepherd")]
     control = systemctl(paths)
     target = () if paths.rootless else (f"grass@{paths.cluster}.target",)
-    active = (*control, "is-active", "--quiet", *units)
+    waiting = node_units.follow_units(paths)[0]
+    active = (*control, "is-active", "--quiet", waiting, *units)
     note = 'printf "%s\n" "$2" > "$1"'
     check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && shift 2 && exec "$@"'
     journal = "journalctl --user" if paths.rootless else "journalctl"
     return Step(
         f"start {', '.join(NODE_DAEMONS)}",
         (
-            Run((*control, "enable", "--quiet", *units, *target)),
+            Run((*control, "enable", "--quiet", waiting, *units, *target)),
             Run((*control, "restart", *restarted), timeout=150),
-            Run((*control, "start", *units), timeout=150),
+            Run((*control, "start", waiting, *units), timeout=150),
             Run(active),
             Run(("sh", "-c", note, "note", paths.started, bundle)),
         ),

@@ -21,6 +21,7 @@ _OF_A_USER = frozenset(
         "RuntimeDirectory",
         "RuntimeDirectoryMode",
         "RuntimeDirectoryPreserve",
+        "PathExists",
     }
 )
 """Directives that a user's unit keeps.
@@ -29,14 +30,15 @@ The others are dropped: without root there is neither a sandbox nor another user
 """
 
 
+FOLLOW = ("grass-follow@.path", "grass-follow@.service")
+"""Files in `deploy/systemd`: they have the node join its master where that is after a move."""
 ISOLATED = "grass-shepherd-isolated.conf"
 """File in `deploy/systemd`: an addition to the shepherd's unit where users are isolated."""
 
 
 def unit_puts(paths: NodePaths, *, isolated: bool = False, share: str | None = None) -> Iterator[Put]:
     """``share``: as of ``NodeDesign``. The sandbox of the node-agent includes only what is in ``/srv/grass``."""
-    for name in NODE_DAEMONS:
-        file = f"grass-{name}@.service"
+    for file in (*(f"grass-{name}@.service" for name in NODE_DAEMONS), *FOLLOW):
         text = asset(f"deploy/systemd/{file}").read_text()
         if paths.rootless:
             text = user_unit(text)
@@ -48,6 +50,11 @@ def unit_puts(paths: NodePaths, *, isolated: bool = False, share: str | None = N
         yield Put(f"{agent_drop_in(paths)}/share.conf", text.encode())
     if not paths.rootless:
         yield Put(f"{paths.units}/grass@.target", asset("deploy/systemd/grass@.target").read_bytes())
+
+
+def follow_units(paths: NodePaths) -> tuple[str, ...]:
+    """Return the names of these instances: what waits for a notice, and what it starts."""
+    return tuple(name.replace("@", f"@{paths.cluster}") for name in FOLLOW)
 
 
 def drop_in(paths: NodePaths) -> str:
