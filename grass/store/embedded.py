@@ -36,6 +36,8 @@ _CLIENT_MEMORY = (7, 0)
 _MOST_CLIENT_MEMORY = 1 << 30
 
 TASK_REDIS_CONF = "task-redis.conf"
+TASK_REDIS_KEPT = "task-redis.rdb"
+"""File beside it with which the redis for tasks goes on after a move of the master."""
 TASKS_USER = "tasks"
 """Name of the password of the redis for tasks, on several hosts."""
 
@@ -197,7 +199,7 @@ def write_task_redis(
     nodes log in, and of ``admin``. ``tls``: as for ``write_files``."""
     template = asset("deploy/redis/task-redis.conf").read_text()
     words = {"listen": _port_text(address, port, tls), "digest": _digest(passwords[TASKS_USER])}
-    words["admin"] = _digest(passwords["admin"])
+    words |= {"admin": _digest(passwords["admin"]), "folder": str(folder), "kept": TASK_REDIS_KEPT}
     write_private(folder / TASK_REDIS_CONF, re.sub(r"\{(\w+)\}", lambda word: words[word[1]], template))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from redis.exceptions import ResponseError
@@ -19,6 +20,7 @@ from grass.store.redis_link import RedisLink, translated
 
 REWRITE_AT = 100
 """Percent by which the file has grown when it is rewritten, as in ``deploy/redis/redis.conf``."""
+_YEAR = 31_536_000
 _DROPPED_AT_ONCE = 500
 _FIGURES = (
     *("used_memory", "maxmemory", "connected_clients", "blocked_clients", "instantaneous_ops_per_sec"),
@@ -55,6 +57,15 @@ class RedisServer(RedisLink):
             files = self._redis.config_get("tls-*-file")
             words = [word for name in ("tls-cert-file", "tls-key-file") for word in (name, files[name])]
             self._ask("CONFIG", "SET", *words)
+
+    def save_at_end(self, folder: Path) -> bool:
+        """Have a redis that keeps nothing on disk write what it has when it is stopped. Return False if it would write
+        elsewhere than in ``folder``. Needs the user ``admin``."""
+        with translated():
+            if self._redis.config_get("dir")["dir"] != str(folder):
+                return False
+            self._ask("CONFIG", "SET", "save", f"{_YEAR} 1")  # without any, it would just end
+        return True
 
     def set_user(self, name: str, rules: list[str]) -> None:
         """Create or replace a user and save it in the server's ACL file. Needs the rights of ``admin``."""

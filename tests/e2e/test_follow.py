@@ -121,7 +121,7 @@ def test_a_node_out_of_reach_follows_by_itself_and_its_agent_cannot_point_it_els
     def pinned() -> dict[str, object]:
         return dict(json.loads(lab.ssh("n1", "cat", "/etc/grass/e2e.pinned.json").stdout))
 
-    wait_until(lambda: pinned()["urls"] == [url], 60, "the node, which nobody told")
+    wait_until(lambda: pinned()["urls"] == [url], 120, "the node, which nobody told")
     wait_until(lambda: state(cluster) == "READY", 30, "the node at the new master")
     assert tasks(cluster, "long") == [("RUNNING", 1, None)]
 

@@ -179,3 +179,59 @@ def test_a_namespace_is_added_works_and_is_removed_and_nothing_of_it_is_left(sit
     made.grass("delete", "--yes", "e2e")
     assert made.left() == []
     assert holds(made.lab) == new
+
+
+_TASK_REDIS = """
+import sys
+from grass.config import ClusterConfig, Secrets
+from grass.network_address import host_and_port
+from grass.store.embedded import TASKS_USER
+from grass.store.redis_server import RedisServer
+from grass.tls_files import MASTER, identity
+config = ClusterConfig.load("/var/lib/grass/clusters/e2e/cluster.json")
+host, port = host_and_port(config.task_redis_server)
+tls = config.tls_files, identity("e2e", MASTER)
+password = Secrets.load(config.home).redis[TASKS_USER]
+print(RedisServer(tls=tls, host=host, port=port, password=password)._ask(*sys.argv[1:]))
+"""
+
+
+def test_a_namespace_and_the_redis_for_tasks_move_with_the_master(site_of_pods: Site) -> None:
+    made = site_of_pods
+    lab, cluster = made.lab, made.cluster
+    cluster.settings["task_redis"] = True
+    lab.renew("n1")
+
+    def task_redis(host: str, *words: str) -> str:
+        done = lab.ssh(host, "/opt/grass/venv/bin/python", "-", *words, text_in=_TASK_REDIS)
+        assert done.code == 0, done
+        return done.stdout.strip()
+
+    try:
+        cluster.created()
+        made.grass(*made.words())
+        with Client("e2e", home=cluster.home) as client:
+            client.start(job("long", "echo began; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo ended; exit 4"))
+            wait_until(lambda: client.tasks("long")[0].state == "RUNNING", 90, "a task that runs")
+        task_redis("master", "SET", "theirs", "kept")
+        made.relay.away = True
+        made.relay.cut()
+        said = made.grass("cluster", "move", "--to", lab.hosts["n1"].address, code=Exit.UNREACHABLE)
+        assert "the master, where the agent of the namespace runs, cannot use the API server" in said
+        made.relay.away = False
+        made.grass("cluster", "move", "--to", lab.hosts["n1"].address)
+        assert lab.ssh("master", "systemctl", "is-active", AGENT).stdout.strip() == "inactive"
+        with Client("e2e", home=cluster.home) as client:
+            assert [(each.node, each.attempt, each.state) for each in client.tasks("long")] == [("pods", 1, "RUNNING")]
+            list(client.execute("long", "t.0", ["touch", "/tmp/go"]).output())
+            assert client.wait("long", 60).state == "FAILED"
+            assert [(each.exit_code, each.attempt) for each in client.tasks("long")] == [(4, 1)]
+            assert [line.text for line in client.logs("long")] == ["began", "ended"]
+        assert task_redis("n1", "GET", "theirs") == "b'kept'"
+        kept = "/var/lib/grass/clusters/e2e/redis/task-redis.rdb"
+        wait_until(lambda: lab.ssh("n1", "test", "-e", kept).code == 1, 20, "the end of what the redis for tasks read")
+        made.grass("node", "remove", "pods", "--yes")
+        assert made.left() == []
+    finally:
+        cluster.grass("delete", "--yes", "--force", "e2e")
+        lab.reset("n1")

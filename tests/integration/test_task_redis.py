@@ -20,9 +20,9 @@ import redis
 
 from grass.cli.exits import Exit
 from grass.store.accounts import MOST_STRANGERS
-from grass.store.embedded import TASK_REDIS_CONF, TASKS_USER, find_server, write_task_redis
+from grass.store.embedded import TASK_REDIS_CONF, TASK_REDIS_KEPT, TASKS_USER, find_server, write_task_redis
 from grass.store.redis_server import RedisServer
-from grass.supervision.task_redis_watch import close_silent
+from grass.supervision.task_redis_watch import close_silent, watch
 from grass.tls import ServerContext
 from grass.tls_files import MASTER, TlsFiles, identity
 from node.agent.task_redis import Proof, TaskRedis
@@ -90,6 +90,37 @@ def test_connections_that_say_nothing_are_closed_when_they_are_too_many(server: 
         close_silent(admin)
         assert count(admin) == MOST_STRANGERS and client.get("kept") == b"1"
     admin.close()
+
+
+def test_what_a_stopped_redis_for_tasks_was_told_to_keep_is_there_once_more_and_only_once(tmp_path: Path) -> None:
+    port, kept = free_port(), tmp_path / TASK_REDIS_KEPT
+    write_task_redis(tmp_path, "127.0.0.1", port, {TASKS_USER: "secret", "admin": "of the master"})
+
+    def run(told: bool) -> bytes | None:
+        words = [find_server().path, tmp_path / TASK_REDIS_CONF]
+        process = subprocess.Popen(words, cwd="/", stdout=subprocess.DEVNULL)
+        admin = RedisServer(host="127.0.0.1", port=port, username="admin", password="of the master")
+        try:
+            wait_until(lambda: listens(port), what="the redis")
+            with closing(redis.Redis(port=port, password="secret")) as client:
+                found = client.get("theirs")
+                client.set("theirs", "kept")
+            if told:
+                assert not admin.save_at_end(tmp_path / "elsewhere") and admin.save_at_end(tmp_path)
+            else:
+                stop = threading.Event()
+                threading.Thread(target=watch, args=(admin, kept, stop), daemon=True).start()
+                wait_until(lambda: not kept.exists(), what="its end once it was read")
+                stop.set()
+        finally:
+            admin.close()
+            process.terminate()
+            process.wait(20)
+        return found
+
+    assert run(told=True) is None and kept.exists()
+    assert run(told=False) == b"kept" and not kept.exists()
+    assert run(told=False) is None
 
 
 def count(admin: RedisServer) -> int:

@@ -32,7 +32,7 @@ def check(found: Found, handed: Handed = NOT_YET, *, node: bool = False) -> None
 
 
 def test_a_machine_that_cannot_become_the_master_is_refused() -> None:
-    with pytest.raises(InputError, match="m2: is a node of cluster lab; `grass node remove`"):
+    with pytest.raises(InputError, match="m2: is a node of cluster lab; run `grass node drain "):
         check(Found(), node=True)
     with pytest.raises(ConflictError, match="is the master of another cluster lab"):
         check(Found(key="other"), Handed(new="m2", id="1"))

@@ -21,7 +21,7 @@ from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.pinned import PINNED
 from grass.system import clock
 
-_LEAST, _SPREAD = 15, 10
+_LEAST, _SPREAD = 10, 10
 """Seconds until it begins. Who moves the master tells the nodes first that SSH reaches; others do not come at once."""
 _PATIENCE = 5.0
 _TAKE = 'timeout "$3" head -c "$2" -- "$1"; rm -rf -- "$1"'

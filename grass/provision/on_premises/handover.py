@@ -8,7 +8,7 @@ nothing, and after the guard, the fence fails. A reboot before the fence starts 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -121,9 +121,10 @@ def look(host: Host, name: str) -> Handed:
     return Handed("stopped" in said, said.get("new", ""), said.get("id", "") if "new" in said else "")
 
 
-def units(host: Host, name: str) -> tuple[str, ...]:
-    """Return the units of the master that run, or start at boot. None of a fenced master does."""
-    return tuple(lines_of(host.run(("sh", "-c", _OWN, "units", *old_master.units(name)), sudo=True).check().out))
+def units(host: Host, name: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the units of the master, and of ``more``, that run or start at boot. None of a fenced master does."""
+    words = ("sh", "-c", _OWN, "units", *old_master.units(name), *more)
+    return tuple(lines_of(host.run(words, sudo=True).check().out))
 
 
 @contextmanager

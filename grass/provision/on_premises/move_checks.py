@@ -11,7 +11,7 @@ from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
-from grass.provision.on_premises import node_steps
+from grass.provision.on_premises import namespace_steps, node_steps
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.handover import Handed
 from grass.provision.on_premises.machines import Machines, open_host
@@ -28,8 +28,10 @@ _AWAY = (NodeState.SILENT, NodeState.LOST, NodeState.STOPPED, NodeState.JOINING)
 def check_target(host: str, name: str, facts: Facts, found: Found, key: str, handed: Handed) -> None:
     """Raises InputError and ConflictError: the machine cannot become the master. ``key``: of the cluster's master."""
     if f"{name}+{node_steps.ROLE}" in facts.records:
+        node = facts.records[f"{name}+{node_steps.ROLE}"].details.get("name") or facts.hostname
         raise InputError(
-            f"{host}: is a node of cluster {name}; `grass node remove` it first, and `grass node add` it afterwards"
+            f"{host}: is a node of cluster {name}; run `grass node drain {node}` and `grass node remove {node}` first, "
+            f"and `grass node add {host} --name {node}` after the move"
         )
     if found.key not in ("", key):
         raise ConflictError(f"{host}: is the master of another cluster {name}; `grass delete` it, or take another")
@@ -48,18 +50,14 @@ def check_cluster(
 ) -> None:
     """Raises ConflictError: something of the cluster would not survive the move, or nodes are away."""
     name = session.name
-    if machines.namespaces:
+    there = namespace_steps.known(facts, name)
+    if partly := [each for each in machines.namespaces if each not in there or not there[each].node_token]:
         raise ConflictError(
-            f"cluster {name}: the agents of its namespaces run on the master and do not move; `grass node remove` "
-            f"{', '.join(machines.namespaces)} first, and add them again afterwards"
+            f"cluster {name}: namespaces are half added: {', '.join(partly)}; repeat `grass node add --kubernetes`, "
+            "or `grass node remove` them"
         )
     with Client(name, home=session.home) as client:
         views = client.nodes()
-    if before.task_redis_server is not None and any(view.tasks for view in views):
-        raise ConflictError(
-            f"cluster {name}: tasks run that may use the redis for tasks (`task_redis`), whose content does not move; "
-            "wait until they have ended"
-        )
     if f"{name}+{node_steps.ROLE}" in facts.records and before.samba is not None:
         own = {view.name for view in views if view.address == before.address and view.tasks}
         if own:
@@ -81,7 +79,8 @@ def check_cluster(
 
 
 def _away(session: Session, machines: Machines, views: Sequence[NodeView]) -> dict[str, str]:
-    """Return the nodes that cannot be told of a new master now, and why."""
+    """Return the nodes that cannot be told of a new master now, and why. Namespaces go with the master."""
+    views = [view for view in views if view.name not in machines.namespaces]
     away = {view.name: f"is {view.state.value}" for view in views if view.state in _AWAY}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         known = machines.nodes

@@ -21,7 +21,17 @@ from grass.model.amounts import show_memory
 from grass.model.daemons import REDIS
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
-from grass.provision.on_premises import copying, first_nodes, handover, old_master, signpost
+from grass.provision.on_premises import (
+    copying,
+    first_nodes,
+    handover,
+    namespace_moves,
+    namespace_nodes,
+    namespace_steps,
+    old_master,
+    signpost,
+)
+from grass.provision.on_premises.backup import checked
 from grass.provision.on_premises.bundle import make_bundle, planned_bundle
 from grass.provision.on_premises.create import Known, admin_of, call_api, look, remember
 from grass.provision.on_premises.design import STATE, VENV
@@ -34,6 +44,7 @@ from grass.provision.on_premises.masters import Masters, load_masters
 from grass.provision.on_premises.mirror import Places
 from grass.provision.on_premises.move_checks import check_cluster, check_target
 from grass.provision.on_premises.moved_in import MOVED_FROM, MovedIn
+from grass.provision.on_premises.namespace_steps import OwnNamespace
 from grass.provision.on_premises.node_hosts import host_of
 from grass.provision.on_premises.restore import config_as_before, settings_as_before
 from grass.provision.on_premises.steps import Run, Step, plan_lines, run_steps
@@ -43,6 +54,8 @@ from grass.system.entropy import request_id
 from grass.wire.codec import encode
 
 _PASSES = 5
+_TASK_REDIS = "the redis for tasks moves with what it has; its connections break, and it answers nobody for this time"
+_KEEP = (*AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.task_redis_kept")
 _LITTLE = 8 << 20
 """Bytes: a pass that copied less is the last one while the old master works."""
 
@@ -69,6 +82,7 @@ class _Move:
     settings: OnPremisesSettings
     units: tuple[str, ...]
     handed: Handed
+    namespaces: dict[str, OwnNamespace]
 
     @property
     def config(self) -> ClusterConfig:
@@ -128,7 +142,10 @@ def _told(request: MoveRequest, session: Session, machines: Machines, masters: M
 
 
 def _tell_nodes(session: Session) -> None:
-    first_nodes.join_again(session)
+    try:
+        namespace_nodes.join_again(session)
+    finally:
+        first_nodes.join_again(session)
     replace(load_masters(session.client_dir), moving="").save(session.client_dir)
 
 
@@ -162,7 +179,8 @@ def _look(
     handed = handover.look(old, name)
     if handed.new not in ("", wanted.address):
         raise ConflictError(f"{old.name}: its cluster is being moved to {handed.new}; finish that: --to {handed.new}")
-    units = handover.units(old, name)
+    namespaces = namespace_steps.known(facts, name)
+    units = handover.units(old, name, namespace_moves.units(namespaces, name))
     if not handed.new and f"grass-{REDIS}@{name}.service" not in units:
         raise ConflictError(f"{old.name}: the master does not run, nor start at boot; `grass create FILE` starts it")
     if handed.stopped and not handed.new and request.plan is None:
@@ -182,7 +200,7 @@ def _look(
     there = _Side(old, machines.master, Places(before.home, str(before.share) if shared else ""))
     staged = f"{STATE}/clusters/.move-{name}"
     here = _Side(new, wanted, Places(staged, str(config.share) if shared else ""))
-    found = _Move(session, machines, there, here, before, known, settings, units, handed)
+    found = _Move(session, machines, there, here, before, known, settings, units, handed, namespaces)
     if not handed.new:
         check_cluster(session, machines, before, facts, nodes_later=request.nodes_later)
     return found
@@ -194,13 +212,19 @@ def _hand_over(found: _Move, id: str) -> float:
     prepare, _ = found.steps(id)
     copying.check_share(new.host, new.places, found.known.facts, session.name)
     run_steps(new.host, prepare, session.progress, f"new master {new.host.name}")
+    namespaces = session.name, found.namespaces
+    namespace_moves.prepare(old.host, new.host, found.known.facts, *namespaces, session.progress)
     _copy_while_it_works(found)
+    if found.before.task_redis_server is not None:
+        session.progress(f"{old.host.name}: {_TASK_REDIS}")
+        checked(old.host, old.host.run((*_KEEP, f"{old.places.home}/cluster.json"), sudo=True))
     began = clock.steady()
     session.progress(f"{old.host.name}: the old master stops")
     with handover.stopped(session, old.host, old.machine, found.units):
         stopped = clock.steady()
         size = copying.copy(old.host, old.places.still, new.host, new.places.still)
         copying.compare(old.host, old.places.still, new.host, new.places.still)
+        namespace_moves.copy(old.host, new.host, *namespaces)
         copied = clock.steady()
         handover.fence(old.host, session.name, new.machine.address, id, found.units)
     session.progress(
@@ -254,8 +278,12 @@ def _planned(found: _Move) -> Iterator[str]:
     yield from plan_lines(prepare, f"new master {new.host.name}")
     share = f" and {old.places.share}" if old.places.share else ""
     yield f"copy {old.places.home}{share} from {old.host.name} to {new.host.name}, while the old master works"
+    if found.before.task_redis_server is not None:
+        yield f"{old.host.name}: {_TASK_REDIS}"
     yield f"{old.host.name}: stop {', '.join(found.units)}; from here on the cluster answers nobody; tasks go on"
     yield "copy what has changed since, and compare both sides"
+    for name in found.namespaces:
+        yield f"{name}: copy the folder of its agent, which goes on at {new.machine.address}; its pods run on"
     yield f"{old.host.name}: disable these units, and mark its folder: its master is {new.machine.address}"
     yield from plan_lines(start, f"new master {new.host.name}")
     yield from _nodes_planned(found.machines)

@@ -1,24 +1,26 @@
 """`grass node add --kubernetes` and `grass node remove` of such a node, in a cluster of several hosts.
 
-Its agent runs on the master, which is reached over SSH. Used by ``delete`` and ``provisioner``.
+Its agent runs on the master, which is reached over SSH. Used by ``delete``, ``moving``, ``namespace_moves`` and
+``provisioner``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from grass.api.client import Client
 from grass.api.invitation import Invitation, parse_token
 from grass.api.join_client import JoinClient
 from grass.api.keyring import load_client
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError, UnreachableError
 from grass.hosts import Host
-from grass.kubernetes.credentials import Credentials, Login
+from grass.kubernetes.credentials import CREDENTIALS, Credentials, Login
 from grass.node_config import NodeConfig, NodeHome
 from grass.provision import namespaces
 from grass.provision.filelock import cluster_lock
@@ -35,7 +37,6 @@ from grass.provision.provisioner import Session
 from grass.wire.codec import builtins, encode, indented
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
     from grass.wire.node_views import NodeView
 
 _PROGRAM = "grass.provision.on_premises.namespace_host"
@@ -54,33 +55,76 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
     settings, name = request.settings, request.name
     credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
     request = namespaces.look(request)
-    paths = node_paths.of_namespace(session.name, name)
     with cluster_lock(session.home, session.name), open_host(machines.master, session.client_dir, session.ask) as host:
         session.progress(f"{name}: connecting to {host.access}")
         host.connect()
         host.become_root()
         facts = gather(host, session.name)
         master = _master(facts, session.name)
-        _look_from(host, credentials)
+        look_from(host, credentials)
         own = namespace_steps.own(facts, master, request, credentials.server)
         assert own.kubernetes is not None, "it was just set"
         node = namespaces.node_config(request, own.kubernetes, address=master.address, api_port=own.api_port)
         client.join_check(builtins(namespaces.join_request(node, "", own.password, own.join_id)))
         invitation = parse_token(client.join_token(name).token)
         own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
-        made = namespace_steps.made(facts, paths)
         _remember(session, name, there=True)
-        keys = load_client(session.client_dir)
-        with closing(JoinClient(keys.profile, keys.master())) as joining:
-            steps = [
-                *namespace_steps.steps_to_claim(replace(made, details=builtins(own)), paths, credentials),
-                _claim_step(joining, invitation, node, master, paths, own, made),
-                *_login_step(request, own, namespace_steps.known(facts, session.name).get(name)),
-                join_steps.certificate_step(joining, paths, own, lambda: _restart_later(host, paths)),
-                *namespace_steps.steps_after_claim(paths, master, facts.bundle),
-            ]
-            run_steps(host, steps, session.progress, name)
+        login = _login_step(request, own, namespace_steps.known(facts, session.name).get(name))
+        _join(session, host, facts, node, own, credentials, invitation, login)
     return namespaces.wait_ready(name, client)
+
+
+def _join(
+    session: Session,
+    host: Host,
+    facts: Facts,
+    node: NodeConfig,
+    own: OwnNamespace,
+    credentials: Credentials,
+    invitation: Invitation,
+    login: Sequence[Step] = (),
+) -> None:
+    """Have the node join, or join again, with its agent on this master. ``invitation``: without a secret it was a node
+    before."""
+    master, paths = _master(facts, session.name), node_paths.of_namespace(session.name, node.name)
+    made, keys = namespace_steps.made(facts, paths), load_client(session.client_dir)
+    with closing(JoinClient(keys.profile, keys.master())) as joining:
+        steps = [
+            *namespace_steps.steps_to_claim(replace(made, details=builtins(own)), paths, credentials),
+            _claim_step(joining, invitation, node, master, paths, own, made),
+            *login,
+            join_steps.certificate_step(joining, paths, own, lambda: _restart_later(host, paths)),
+            *namespace_steps.steps_after_claim(paths, master, facts.bundle),
+        ]
+        run_steps(host, steps, session.progress, node.name)
+
+
+def join_again(session: Session) -> None:
+    """Have the agents of all namespaces act on the machine of the master, where their files came with a move. May be
+    repeated."""
+    machines = load_machines(session.name, session.home)
+    if machines is None or not machines.namespaces:
+        return
+    with (
+        cluster_lock(session.home, session.name),
+        open_host(machines.master, session.client_dir, session.ask) as host,
+        Client(session.name, home=session.home) as client,
+    ):
+        host.connect()
+        host.become_root()
+        for name in machines.namespaces:
+            facts = gather(host, session.name)
+            own = namespace_steps.known(facts, session.name)[name]
+            paths = node_paths.of_namespace(session.name, name)
+            before = _config(host, paths)
+            if before is None:
+                raise ConflictError(f"{paths.config}: is damaged; `grass node add --kubernetes` makes it again")
+            node = replace(before.node, address=_master(facts, session.name).address)
+            invitation = parse_token(client.join_token(name).token)
+            own.urls, own.key = list(invitation.urls), invitation.key
+            credentials = CREDENTIALS.decode(host.get(paths.kubernetes, sudo=True))
+            _join(session, host, facts, node, own, credentials, invitation)
+            namespaces.wait_ready(name, client)
 
 
 def _master(facts: Facts, cluster: str) -> ClusterConfig:
@@ -89,7 +133,7 @@ def _master(facts: Facts, cluster: str) -> ClusterConfig:
     return facts.config
 
 
-def _look_from(host: Host, credentials: Credentials) -> None:
+def look_from(host: Host, credentials: Credentials) -> None:
     """Check that the master's own Grass reaches the API server with these credentials."""
     command = [*AS_GRASS, "/opt/grass/venv/bin/python", "-m", _PROGRAM, "look"]
     done = host.run(command, stdin=encode(credentials).encode(), sudo=True, timeout=90)
@@ -123,7 +167,8 @@ def _claim_step(
         own.node_token = reply.secrets.node_token
         before = _config(host, paths)
         config = namespace_steps.cluster_config(reply.config, paths, node, master, before)
-        if reply.already is not True:  # a certificate of an earlier node of this name is of no use
+        moved = before is not None and before.redis.host != config.redis.host
+        if reply.already is not True or moved:  # a certificate of an earlier node, or from another master, is of no use
             host.run(["rm", "-rf", "--", f"{paths.home}/tls"], sudo=True).check()
         if reply.already is not True or config != before:
             _restart_later(host, paths)
