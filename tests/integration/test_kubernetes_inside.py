@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,10 +75,10 @@ def api_service() -> Iterator[None]:
         subprocess.run(["ip", "address", "del", f"{SERVICE}/32", "dev", "lo"], check=False, capture_output=True)
 
 
-@pytest.fixture(scope="module")
-def inside(api_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+@contextmanager
+def cluster_inside(folder: Path) -> Iterator[Inside]:
+    """A cluster in a namespace of its own. `folder`: its volume, and the user's home."""
     images = provide_images()
-    folder = tmp_path_factory.mktemp("inside")
     with (
         kubernetes.namespace() as (server, namespace),
         kubernetes.volume(server, namespace, "data-grass-lab-0", folder / "volume"),
@@ -88,6 +89,12 @@ def inside(api_service: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
         assert done.returncode == 0, done.stderr
         yield made
         made.grass("delete", "lab", "--volume", "--force")
+
+
+@pytest.fixture(scope="module")
+def inside(api_service: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    with cluster_inside(tmp_path_factory.mktemp("inside")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -152,9 +159,15 @@ def test_what_cannot_start_is_said_and_mended_by_the_same_command(inside: Inside
     assert done.returncode == 0, done.stderr
 
 
-def test_delete_leaves_nothing_but_the_volume_and_then_not_even_that(inside: Inside, client: Client) -> None:
-    client.start(job("cut", 300))
-    wait_until(lambda: client.job("cut").state == "RUNNING", 60, "the job runs")
+def test_delete_leaves_nothing_but_the_volume_and_then_not_even_that(api_service: None, tmp_path: Path) -> None:
+    with cluster_inside(tmp_path) as inside:
+        delete(inside)
+
+
+def delete(inside: Inside) -> None:
+    with Client("lab", home=inside.home, timeout=120.0) as client:
+        client.start(job("cut", 300))
+        wait_until(lambda: client.job("cut").state == "RUNNING", 60, "the job runs")
     done = inside.grass("delete", "lab")
     assert done.returncode == 0 and "claim data-grass-lab-0" in done.stderr, done.stderr
     wait_until(lambda: inside.made() == ["persistentvolumeclaim/data-grass-lab-0"], 60, "an empty namespace")
