@@ -1,12 +1,15 @@
 """What a cluster has cost by list price, from what was seen of it: hours of each machine, disk and address. Pure.
 
-A meter runs while its thing is paid. Used by ``grass.provision.azure``.
+A meter runs while its thing is paid. Used by ``grass.provision.azure`` and
+``grass.provision.aks``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+
+from grass.wire.cloud import CloudCost, CloudCosts
 
 _HOUR = 3600.0
 
@@ -89,3 +92,16 @@ def spent(meters: Iterator[Meter], now: float) -> tuple[float, bool]:
     """Return what they have cost, and whether that is all: the price of each is known."""
     costs = [meter.dollars_until(now) for meter in meters]
     return sum(cost for cost in costs if cost is not None), None not in costs
+
+
+def costs(ledger: Ledger, states: Mapping[str, str], now: float, limits: tuple[str, ...]) -> CloudCosts:
+    """Return what all machines cost. ``states``: of those that exist, by name, where they are known."""
+    return CloudCosts(ledger.begun, now, tuple(_cost(ledger, name, states, now) for name in machines(ledger)), limits)
+
+
+def _cost(ledger: Ledger, name: str, states: Mapping[str, str], now: float) -> CloudCost:
+    machine = ledger.meters.get(f"{name}/machine")
+    paid = [each for each in of_machine(ledger, name) if each.since is not None]
+    what, hours = (machine.what, machine.hours_until(now)) if machine else ("", 0.0)
+    state = states.get(name) or ("exists" if paid else "removed")
+    return CloudCost(name, what, state, hours, hourly(iter(paid)), *spent(of_machine(ledger, name), now))

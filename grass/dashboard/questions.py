@@ -33,8 +33,8 @@ from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.wire.codec import builtins
 from grass.wire.job_views import JobView
-from grass.wire.stacks import grouped
 from grass.wire.result_views import MediumView
+from grass.wire.stacks import grouped
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 from grass.wire.usage_views import JobMetricsView
 

@@ -20,8 +20,9 @@ from grass.mode_file import write_mode
 from grass.provision.aks import cost, create, delete, power, scale
 from grass.provision.aks.edges import Edges, Local
 from grass.provision.aks.objects import Wanted
-from grass.provision.provisioner import Costs, Created, RunsAlreadyError, Scaled, ScaleRequest, Session
+from grass.provision.provisioner import Created, RunsAlreadyError, Scaled, ScaleRequest, Session
 from grass.system.tree_removal import remove_tree
+from grass.wire.cloud import CloudCosts
 from tests.doubles.azure_aks import Aks
 from tests.doubles.azure_arm import NOT_OFFERED, TYPES, Azure, sku
 from tests.support.azure_world import EPOCH, ID
@@ -90,7 +91,7 @@ class World:
     def start(self) -> Created:
         return power.start(self.session, self.edges)
 
-    def costs(self) -> Costs:
+    def costs(self) -> CloudCosts:
         return cost.costs(self.session, self.edges)
 
     @property

@@ -32,7 +32,17 @@ def sections(unit: Path) -> configparser.RawConfigParser:
 
 def test_there_is_one_unit_for_each_daemon() -> None:
     found = {path.name for path in UNITS.glob("*.service")}
-    others = {"autoscaler", "follow", "samba", "fluentd", "fluentd-container", "share-cifs", "share-fuse", "standby", "takeover"}
+    others = {
+        "autoscaler",
+        "follow",
+        "samba",
+        "fluentd",
+        "fluentd-container",
+        "share-cifs",
+        "share-fuse",
+        "standby",
+        "takeover",
+    }
     assert found - {f"grass-{name}@.service" for name in others} == {
         f"grass-{name}@.service" for name in (REDIS, TASK_REDIS, *MODULES)
     }

@@ -105,9 +105,12 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
     [
         (
             "mode: grass/moon",
-            "mode: must be local or grass/on-premises or grass/k8s or grass/azure; this version does not",
+            "mode: must be local or grass/on-premises or grass/k8s or grass/azure or k8s/aks; this version does not",
         ),
-        ("mode: remote", 'mode: must be local or grass/on-premises or grass/k8s or grass/azure, got "remote"'),
+        (
+            "mode: remote",
+            'mode: must be local or grass/on-premises or grass/k8s or grass/azure or k8s/aks, got "remote"',
+        ),
         ("name: ../x", "name: must be a name made of"),
         ("redis: {embedded: true, host: h}", "redis.host: is for your own redis"),
         ("redis: {embedded: false}", "redis.host: is missing; it is the host of your redis"),

@@ -23,7 +23,6 @@ from grass.provision.provisioner import (
     CanPowerNodes,
     CanScaleNodes,
     CanTellCosts,
-    Costs,
     Created,
     Deleted,
     Scaled,
@@ -34,6 +33,7 @@ from grass.provision.provisioner import (
 if TYPE_CHECKING:
     from grass.api.client import Client
     from grass.wire.backup import BackedUp, BackupHeader
+    from grass.wire.cloud import CloudCosts
 
 
 class AksProvisioner(LocalProvisioner, CanScaleNodes, CanTellCosts):
@@ -67,7 +67,7 @@ class AksProvisioner(LocalProvisioner, CanScaleNodes, CanTellCosts):
     def scale_nodes(self, request: ScaleRequest, client: Client, take_out: Callable[[str], None]) -> Scaled:
         return scale.scale(self._session, self._edges, request)
 
-    def costs(self) -> Costs:
+    def costs(self) -> CloudCosts:
         return cost.costs(self._session, self._edges)
 
     def start_at_boot(self) -> str:
@@ -78,8 +78,8 @@ class AksProvisioner(LocalProvisioner, CanScaleNodes, CanTellCosts):
 
     def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
         raise InputError(
-            f"cluster {self._session.name}: backups of clusters of mode {AksSettings.mode} cannot be restored yet; `grass "
-            "job pull` and `grass data pull` copy what is needed"
+            f"cluster {self._session.name}: backups of clusters of mode {AksSettings.mode} cannot be restored yet; "
+            "`grass job pull` and `grass data pull` copy what is needed"
         )
 
     def refusal(self, capability: object) -> str:
