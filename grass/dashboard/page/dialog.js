@@ -9,6 +9,7 @@ let before = null;
 export function open(content, label, size) {
   if (!overlay.firstChild) before = document.activeElement;
   const box = h("div.dialog", { class: size, role: "dialog", "aria-modal": "true", "aria-label": label }, content);
+  for (const part of box.querySelectorAll(":scope > header, :scope > footer")) part.setAttribute("role", "presentation"); // not those of the page
   overlay.replaceChildren(box);
   overlay.onclick = (event) => { if (event.target === overlay) close(); };
   overlay.onkeydown = (event) => keepInside(event, box);
@@ -67,7 +68,7 @@ export function confirm({ title, text, action, body, line, verb, danger = true, 
   draw();
   open([
     h("header", h("h1", title)),
-    h("div.body", h("p", text), fields.map(input), h("div.stack", h("h3", "The same on the command line"), shown), problem),
+    h("div.body", h("p", text), fields.map(input), h("div.stack", h("h2", "The same on the command line"), shown), problem),
     h("footer", h("button.button", { type: "button", onclick: close, autofocus: true }, "Cancel"), button),
   ], title);
 }

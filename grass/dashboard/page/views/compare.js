@@ -58,7 +58,7 @@ function table(found, names) {
   const add = known.length ? h("select.field", { "aria-label": "Add a job", onchange: (event) => { if (event.target.value) location.hash = address([...names, event.target.value]); } }, h("option", { value: "" }, "Add a job"), known.map((job) => h("option", { value: job.id }, job.id))) : null;
   return panel("Comparison", { key: "table", end: add }, found.incomplete.length ? h("p.note.inside", `${found.incomplete.join(", ")}: reported more figures than are kept; those of some tasks are missing.`) : null,
     Object.entries(found.not_finite).filter(([, lost]) => lost).map(([name, lost]) => h("p.note.inside", `${name}: ${notFinite(lost)}.`)),
-    h("div.window.plain", { tabindex: 0, role: "region", "aria-label": "Runs side by side" }, h("table", h("thead", h("tr", h("th", ""), sides.map((side, at) => h("th", jobLink(side.job, side.name), names.length > 2 ? h("a.soft", { href: address(names.filter((_, place) => place !== at)), "aria-label": `Leave out ${side.name}` }, " ×") : null)))),
+    h("div.window.plain", { tabindex: 0, role: "region", "aria-label": "Runs side by side" }, h("table", h("thead", h("tr", h("th", h("span.hidden", "What")), sides.map((side, at) => h("th", jobLink(side.job, side.name), names.length > 2 ? h("a.soft", { href: address(names.filter((_, place) => place !== at)), "aria-label": `Leave out ${side.name}` }, " ×") : null)))),
       h("tbody", row("tasks", sides.map((side) => h("td", Object.entries(side.states).map(([state, number]) => `${number} ${state}`).join(", ")))),
         row("time of its tasks", sides.map((side) => h("td", duration(side.seconds)))),
         Object.entries(found.parameters).slice(0, MOST).map(([name, values]) => row(name, values.map((value) => h("td.chosen", value || "–")))),
@@ -108,5 +108,5 @@ function runTable(runs) {
     ["Waited", (run) => (run.started ? duration(run.started - run.submitted) : "–")], ["Ran", (run) => (run.ended && run.started ? duration(run.ended - run.started) : "–")],
     ["Highest memory of a task", (run) => bytes(run.usage?.memory)], ["Restarts", (run) => String(run.restarts)], ["Exit code", (run) => String(run.exit_code ?? "–")],
   ];
-  return panel("Runs", { key: "runs", end: h("span.soft", "differences are marked") }, sideBySide("", runs, rows.map(([name, read]) => [name, runs.map(read)])).slice(0, 1));
+  return panel("Runs", { key: "runs", end: h("span.soft", "differences are marked") }, sideBySide("Of each run", runs, rows.map(([name, read]) => [name, runs.map(read)])).slice(0, 1));
 }

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { bytes, count, instant } from "../format.js";
-import { empty, panel } from "../parts.js";
+import { cards, empty, panel } from "../parts.js";
 import { ask, listFiles } from "../state.js";
 
 const MOST = 1000;
@@ -36,14 +36,14 @@ export class FileList {
   }
 
   table() {
-    return h("div.scroll", h("table", h("thead", h("tr", h("th", "Name"), h("th.num", "Size"), h("th.num", "Changed"), h("th", ""))),
+    return cards(h("table", h("thead", h("tr", h("th", "Name"), h("th.num", "Size"), h("th.num", "Changed"), h("th", h("span.hidden", "Actions")))),
       h("tbody", this.entries.slice(0, MOST).map((each) => {
         const path = [this.path, each.name].filter(Boolean).join("/"), address = addressOf(path);
         const name = each.type === "folder" ? folder(this.id, path, `${each.name}/`) : each.type === "file" && address !== null ? h("a", { href: `#/jobs/${encodeURIComponent(this.id)}/file/${address}` }, each.name) : each.name;
         return h("tr", { "data-row": true, "data-key": each.name },
           h("td.main", name, each.type === "link" ? h("span.soft", " symbolic link") : null),
-          h("td.num", each.type === "file" ? bytes(each.size) : "–"), h("td.num", instant(each.modified)),
-          h("td.num", each.type === "file" && address !== null ? h("a.button", { href: `/file?path=${encodeURIComponent(path)}`, download: each.name, "aria-label": `Download ${each.name}` }, "Download") : null));
+          h("td.num", each.type === "file" ? bytes(each.size) : h("span.none", "–")), h("td.num", instant(each.modified)),
+          h("td.num.acts", each.type === "file" && address !== null ? h("a.button", { href: `/file?path=${encodeURIComponent(path)}`, download: each.name, "aria-label": `Download ${each.name}` }, "Download") : null));
       }))));
   }
 

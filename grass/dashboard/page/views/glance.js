@@ -37,7 +37,7 @@ export class Glance {
   lines() {
     const { lines } = this.found, several = new Set(lines.map((line) => line.task)).size > 1;
     if (!lines.length) return empty("Nothing was printed so far.");
-    return h("div.log.wrap.last", { tabindex: 0, role: "region", "aria-label": "Last lines" }, lines.map((line, at) => h("div", { "data-key": at, class: line.stream === "stderr" ? "err" : "" },
+    return h("div.log.wrap.last", { tabindex: 0, role: "region", "aria-label": "Lines of the log" }, lines.map((line, at) => h("div", { "data-key": at, class: line.stream === "stderr" ? "err" : "" },
       several ? h("span.from", line.task) : null, h("span.text", rendered(line.text)))));
   }
 

@@ -4,7 +4,7 @@ import { Curves } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, duration, notFinite, percent } from "../format.js";
 import { stateMark } from "../glyphs.js";
-import { empty, facts, panel } from "../parts.js";
+import { cards, empty, facts, panel } from "../parts.js";
 import { Poll } from "../poll.js";
 import { ask } from "../state.js";
 import { usageCharts } from "./usage.js";
@@ -52,7 +52,7 @@ export class JobUsage {
   }
 
   table(tasks) {
-    return h("div.scroll", h("table", h("thead", h("tr", h("th", "Task"), h("th", "State"), h("th.num", "CPU time"), h("th.num", "Cores now"), h("th.num", "Memory now"), h("th.num", "Peak"), h("th.num", "GPU now"), h("th.num", "Energy"))),
+    return cards(h("table", h("thead", h("tr", h("th", "Task"), h("th", "State"), h("th.num", "CPU time"), h("th.num", "Cores now"), h("th.num", "Memory now"), h("th.num", "Peak"), h("th.num", "GPU now"), h("th.num", "Energy"))),
       h("tbody", tasks.map((each) => h("tr", { "data-key": each.task, class: each.task === this.task ? "chosen" : "" },
         h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(this.id)}/usage/${each.task}` }, each.task)), h("td", stateMark(each.state)),
         h("td.num", each.totals ? duration(each.totals.cpu || 0) : "–"), h("td.num", each.now ? (each.now.cpu || 0).toFixed(2) : "–"), h("td.num", each.now ? bytes(each.now.memory || 0) : "–"),

@@ -5,7 +5,7 @@ import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
 import { ago, bytes, cores, count, duration, percent } from "../format.js";
 import { mark, nodeState, shape } from "../glyphs.js";
-import { empty, facts, meter, panel } from "../parts.js";
+import { cards, empty, facts, meter, panel } from "../parts.js";
 import { Poll } from "../poll.js";
 import { ask, cluster, me } from "../state.js";
 import { usageCharts } from "./usage.js";
@@ -127,7 +127,7 @@ function machines(seen) {
 
 function taskTable(tasks) {
   const parts = tasks.map((each) => ({ ...each, words: each.key.split("/") }));
-  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Task"), h("th.num", "Attempt"), h("th.num", "Cores"), h("th.num", "Memory"), h("th.num", "GPU"), h("th.num", "CPU time"))),
+  return cards(h("table", h("thead", h("tr", h("th", "Task"), h("th.num", "Attempt"), h("th.num", "Cores"), h("th.num", "Memory"), h("th.num", "GPU"), h("th.num", "CPU time"))),
     h("tbody", parts.map(({ words: [job, task, attempt], ...each }) => h("tr", { "data-key": each.key, "data-row": true },
       h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(job)}/tasks/${task}` }, `${job} ${task}`)), h("td.num", attempt),
       h("td.num", (each.cpu || 0).toFixed(2)), h("td.num", bytes(each.memory || 0)), h("td.num", percent(each.gpu)), h("td.num", duration(each.totals?.cpu || 0)))))));

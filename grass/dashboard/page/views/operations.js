@@ -18,7 +18,7 @@ export function operationList(job, operations) {
 
 function table(job, operations) {
   const mine = me.role === "admin" || (me.role === "user" && job.user === me.user);
-  return cards(h("table", h("thead", h("tr", h("th", "Operation"), h("th", "State"), h("th", "What happens"), h("th", "By"), h("th.num", "Filed"), h("th", ""))),
+  return cards(h("table", h("thead", h("tr", h("th", "Operation"), h("th", "State"), h("th", "What happens"), h("th", "By"), h("th.num", "Filed"), h("th", h("span.hidden", "Actions")))),
     h("tbody", operations.map((each) => h("tr", { "data-key": each.id },
       h("td.main", `${each.kind} ${each.component || "the job"}`, each.to_size === null ? null : h("div.soft", `${each.from_size ?? "–"} → ${each.to_size}`)),
       h("td", h("span.state", shape(each.outcome ? toneOf(each.outcome) : "running"), wordOf(each.outcome || each.state))),

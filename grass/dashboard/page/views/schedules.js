@@ -19,7 +19,7 @@ export function schedulesView() {
 
 function table(schedules) {
   return cards(h("table",
-    h("thead", h("tr", h("th", "Schedule"), h("th", "State"), h("th", "Rule"), h("th.num", "Next"), h("th.num", "Last"), h("th", "Newest job"), h("th", ""))),
+    h("thead", h("tr", h("th", "Schedule"), h("th", "State"), h("th", "Rule"), h("th.num", "Next"), h("th.num", "Last"), h("th", "Newest job"), h("th", h("span.hidden", "Actions")))),
     h("tbody", schedules.map((each) => h("tr", { "data-key": each.name },
       h("td.main", each.name, h("div.soft", each.user)),
       h("td", stateMark(each.state), each.reason ? h("div.soft", each.reason.message) : null),

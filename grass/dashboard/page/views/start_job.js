@@ -22,7 +22,7 @@ export function startJob({ name = "", text = "" } = {}) {
   function draw() {
     button.textContent = plan ? "Start job" : "Check";
     button.disabled = !area.value.trim();
-    render(shown, plan ? planned(plan) : null, h("div.stack", h("h3", "The same on the command line"), command(`grass job start ${quoted(name || "job.yml")}`)));
+    render(shown, plan ? planned(plan) : null, h("div.stack", h("h2", "The same on the command line"), command(`grass job start ${quoted(name || "job.yml")}`)));
   }
 
   function edited() { plan = null; turn += 1; problem.textContent = ""; draw(); }
