@@ -1535,7 +1535,9 @@ def test_the_pages_of_a_sweep_are_accessible_in_both_themes_and_fit_their_screen
         is_accessible_and_fits(page, axe, address, tmp_path)
 
 
-@pytest.mark.parametrize("addresses", [PAGES_OF_A_JOB[:5], PAGES_OF_A_JOB[5:]], ids=["work", "history"])
+@pytest.mark.parametrize(
+    "addresses", [PAGES_OF_A_JOB[:4], PAGES_OF_A_JOB[4:8], PAGES_OF_A_JOB[8:]], ids=["work", "use", "history"]
+)
 def test_each_page_of_a_job_is_accessible_in_both_themes_and_fits_its_screen(
     page: Any, seen: SeenJobs, addresses: tuple[str, ...], tmp_path: Path
 ) -> None:
