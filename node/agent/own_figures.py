@@ -13,7 +13,7 @@ import math
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from grass.errors import UndecodableError
@@ -35,6 +35,8 @@ MOST_NAMES = 32
 """Figures of one attempt. Further ones are ignored."""
 MOST_POINTS = 32
 """Points of one figure between two samples. Every second of more is left out."""
+MOST_FROM_FILES = 128
+"""The same of a figure from an event file of TensorBoard, whose writer keeps two minutes of points before it writes."""
 MOST_SERIES = 1_000
 """Figures of all attempts of this node between two samples."""
 
@@ -48,6 +50,9 @@ LONGEST_TROUBLE = 300
 """Characters of a note about what is not kept."""
 _FILE = re.compile(r"[A-Za-z_][A-Za-z0-9_.,+-]{0,149}")
 """Name of a file in the folder of a task. It leads nowhere else."""
+_FOREIGN = re.compile(r"[^A-Za-z0-9_./-]+")
+"""What the name of a figure does not have."""
+_LONGEST_NAME = 64
 _TOO_MANY = "texts and files that were reported faster than they can be sent"
 
 
@@ -55,7 +60,8 @@ class _Series:
     """Points of one figure, always with the last, the least and the greatest. ``every``: so many of the points are
     thinned out to one."""
 
-    def __init__(self, first: OwnPoint) -> None:
+    def __init__(self, first: OwnPoint, most: int) -> None:
+        self._most = most
         self._points: dict[int, OwnPoint] = {}
         """Number of a point → the point."""
         self._every = 1
@@ -71,7 +77,7 @@ class _Series:
         if self._seen % self._every == 0:
             self._points[self._seen] = point
         self._seen += 1
-        if len(self._points) > MOST_POINTS:
+        if len(self._points) > self._most:
             self._every *= 2
             self._points = {number: each for number, each in self._points.items() if number % self._every == 0}
 
@@ -105,6 +111,8 @@ class OwnFigures:
         self._names: dict[str, dict[str, int]] = {}
         """Attempt key → figure → number of its points, which is the step of a point without one."""
         self._not_finite: dict[tuple[str, str], OwnNotFinite] = {}
+        self._from_files: dict[str, set[str]] = {}
+        """Attempt key → names that event files have."""
         self._parameters: dict[str, dict[str, str]] = {}
         self._parameter_names: dict[str, set[str]] = {}
         self._left_out: dict[str, int] = {}
@@ -154,6 +162,21 @@ class OwnFigures:
             for trouble in unsent.troubles:
                 self._trouble(trouble.key, trouble.text, trouble.count)
 
+    def found_scalars(self, key: str, values: Iterable[tuple[str, float, float, float]]) -> None:
+        """Note figures from event files of TensorBoard: tag, step, value, time. What a task reports itself counts more.
+
+        They are sent at once, as the last of its output may be.
+        """
+        with self._lock:
+            reported = self._names.get(key, {}).keys() - self._from_files.get(key, set())
+            for tag, step, value, at in values:
+                name = _FOREIGN.sub("_", tag)[:_LONGEST_NAME]
+                name = name if FIGURE_NAME.fullmatch(name) else f"_{name}"[:_LONGEST_NAME]
+                if name not in reported:
+                    self._from_files.setdefault(key, set()).add(name)
+                    self._add(key, name, step, value, at, MOST_FROM_FILES)
+        self._soon()
+
     def trouble(self, key: str, text: str, count: int = 1) -> None:
         """Note what a task reported that is not kept."""
         with self._lock:
@@ -171,6 +194,7 @@ class OwnFigures:
         with self._lock:
             self._ended.discard(key)
             self._names.pop(key, None)
+            self._from_files.pop(key, None)
             self._parameter_names.pop(key, None)
             self._media_names.pop(key, None)
 
@@ -181,29 +205,33 @@ class OwnFigures:
         if line.startswith("[", len(MARK)):
             self._note_media(key, line, at)
             return
-        names = self._names.setdefault(key, {})
+        self._names.setdefault(key, {})
         figures = dict(parse(line))
         step = figures.pop("step", None)
         if step is not None and not math.isfinite(step):
             step = None
         for name, value in figures.items():
-            if name not in names and len(names) >= MOST_NAMES:
-                self._trouble(key, f"figures beyond {MOST_NAMES} names")
-                continue
-            names[name] = count = names.get(name, -1) + 1
-            point = OwnPoint(key, name, count if step is None else step, value, at)
-            if not math.isfinite(value):
-                before = self._not_finite.get((key, name))
-                if before is not None or len(self._not_finite) < MOST_SERIES:
-                    total = 1 if before is None else before.count + 1
-                    self._not_finite[key, name] = OwnNotFinite(key, name, point.step, total)
-                continue
-            series = self._points.get((key, name))
-            if series is None:
-                if len(self._points) >= MOST_SERIES:
-                    continue
-                series = self._points[key, name] = _Series(point)
-            series.add(point)
+            self._add(key, name, step, value, at)
+
+    def _add(self, key: str, name: str, step: float | None, value: float, at: float, most: int = MOST_POINTS) -> None:
+        names = self._names.setdefault(key, {})
+        if name not in names and len(names) >= MOST_NAMES:
+            self._trouble(key, f"figures beyond {MOST_NAMES} names")
+            return
+        names[name] = count = names.get(name, -1) + 1
+        point = OwnPoint(key, name, count if step is None else step, value, at)
+        if not math.isfinite(value):
+            before = self._not_finite.get((key, name))
+            if before is not None or len(self._not_finite) < MOST_SERIES:
+                total = 1 if before is None else before.count + 1
+                self._not_finite[key, name] = OwnNotFinite(key, name, point.step, total)
+            return
+        series = self._points.get((key, name))
+        if series is None:
+            if len(self._points) >= MOST_SERIES:
+                return
+            series = self._points[key, name] = _Series(point, most)
+        series.add(point)
 
     def _note_media(self, key: str, line: str, at: float) -> None:
         """Note the texts and files of one line. What is none is ignored."""

@@ -25,6 +25,7 @@ from grass.wire.hello import Probe
 from grass.wire.usage import TaskTotals, UsageSample
 from node.agent import labels
 from node.agent.conditions import Conditions
+from node.agent.event_files import EventFiles
 from node.agent.figures_socket import FiguresSocket, has_files
 from node.agent.gpu import GpuWatch
 from node.agent.machine import Offer
@@ -79,7 +80,10 @@ class ThisMachine:
             config.socket("figures"), has_files(Folders(str(config.node_dir / "attempts")).path), self.own_figures.found
         )
         self._watch = GpuWatch(gpus, self._roots)
-        self._sampler = UsageSampler(config.node_dir, self._sampled, self._watch.reading, send, self.own_figures)
+        self._event_files = EventFiles(config.data_dir, config.node_dir / "event-files.json", self.own_figures)
+        self._sampler = UsageSampler(
+            config.node_dir, self._sampled, self._watch.reading, send, self.own_figures, self._event_files.seen
+        )
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
         self._desired = desired
@@ -89,11 +93,13 @@ class ThisMachine:
         self._place.start()
         self._watch.start()
         self._sampler.start()
+        self._event_files.start()
         if self._config.node.isolate is None:
             self._figures.start()
 
     def stop(self) -> None:
-        for part in (self._figures, self._watch, self._sampler, self._conditions, self._programs, self._versions):
+        parts = (self._figures, self._watch, self._sampler, self._conditions, self._programs, self._versions)
+        for part in (*parts, self._event_files):
             part.stop()
 
     def offer(self) -> Offer:
@@ -158,6 +164,7 @@ class ThisMachine:
         if attempt.pid is not None:
             since = clock.steady() if attempt.since is None else attempt.since
             self._first[attempt.key] = FirstProcess(attempt.pid, since)
+        self._event_files.started(attempt)
 
     def stopping(self, key: str, grace: float) -> None:
         self._stuck.stop(key, grace)
@@ -171,6 +178,7 @@ class ThisMachine:
         self._first.pop(attempt.key, None)
         self._stuck.forget(attempt.key)
         self.own_figures.end(attempt.key)
+        self._event_files.ended(attempt)
         entry = self._desired.get(attempt.key)
         if entry is None:
             return None

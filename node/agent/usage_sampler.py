@@ -76,7 +76,7 @@ class UsageSampler:
 
     ``running``: the running attempts, by key; may be called in any thread. ``send`` writes a sample to redis.
 
-    ``gpus`` returns the newest figures of the devices.
+    ``gpus`` returns the newest figures of the devices. ``seen`` gets the attempts of all their processes, by pid.
     """
 
     def __init__(
@@ -86,11 +86,13 @@ class UsageSampler:
         gpus: Callable[[], GpuReading],
         send: Callable[[UsageSample], None],
         own: OwnFigures,
+        seen: Callable[[Mapping[int, str]], None] = lambda owners: None,
     ) -> None:
         self._running = running
         self._gpus = gpus
         self._send = send
         self._own = own
+        self._seen = seen
         self._file = folder / "usage.json"
         self._folder = folder
         self._processes = TaskProcesses(str(folder / "attempts"))
@@ -204,6 +206,7 @@ class UsageSampler:
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
         commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}
         used = self._processes.scan({key: attempt.first.pid for key, attempt in running.items()}, commands)
+        self._seen(self._processes.owners)
         for key in [key for key in self._containers if key not in running]:
             self._leave(key)
         self._processes_only &= running.keys()

@@ -24,6 +24,7 @@ from grass.model.metrics import MetricsListen
 from grass.wire.codec import Form
 from grass.wire.usage import TaskTotals
 from grass.wire.usage_views import ClusterUsageView, NodeUsageView, TaskUsageView
+from tests.support import event_file
 from tests.support.certificates import Authority
 from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
@@ -136,6 +137,26 @@ def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
     [row] = client.results(worked)
     assert (row["task"], row["loss:max"], row["loss"]) == ("w.0", 1.0, row["loss:min"])
     assert (row["optimizer"], row["loss:not_finite"], client.job_metrics(worked).not_finite) == ("adam", 1, 1)
+
+
+def test_event_files_of_tensorboard_in_one_folder_become_figures_of_the_tasks_that_wrote_them(
+    client: Client, cluster: LocalCluster
+) -> None:
+    writes = [sys.executable, event_file.__file__, "runs", "Loss (train)", "7", "3"]
+    parts = {"w": {"command": writes, "matrix": {"RATE": [0.5, 0.25]}, "resources": {"cpu": 0.1}}}
+    started = client.start({"name": "boards", "components": parts}).id
+    assert client.wait(started, timeout=50).state == "SUCCEEDED"
+    [folder] = (cluster.home / "clusters" / "local" / "data" / "jobs" / started).iterdir()
+    assert len(list(folder.iterdir())) == 2
+    rows = client.results(started)
+    assert {row["task"]: (row["Loss_train_"], row["Loss_train_:min"], row["Loss_train_:max"]) for row in rows} == {
+        "w.0": (3.0, 0.5, 7.0),
+        "w.1": (3.0, 0.25, 7.0),
+    }, "at once, as those of grass.report"
+    with next(folder.iterdir()).open("ab") as file:
+        file.write(b"damaged")  # nobody reads on once the job is over
+    wait_until(lambda: len(client.job_metrics(started).curves) == 2, 25)
+    assert {tuple(curve.steps) for curve in client.job_metrics(started).curves} == {(0, 1, 2)}
 
 
 def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: Client) -> None:
