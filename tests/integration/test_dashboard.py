@@ -31,7 +31,7 @@ from grass.api.user_files import register_user
 from grass.cli.dashboard_start import JobFiles
 from grass.cli.main import grass as grass_commands
 from grass.dashboard.server import DashboardServer
-from grass.errors import NotFoundError
+from grass.errors import NotAllowedError, NotFoundError
 from grass.files.access import access_to
 from grass.files.browse import SharedFiles
 from grass.manifest.local_settings import LocalSettings, OfferedResources
@@ -1177,8 +1177,8 @@ grass.report(step=20, drawn=here / "drawn.svg", false=here / "false.png", huge=h
 """
 
 
-def test_what_a_task_reported_is_shown_by_its_step_and_nothing_of_it_can_run(
-    browser: Any, link: str, client: Client, tmp_path: Path
+def test_what_a_task_reported_is_shown_by_its_step_to_its_user_and_nothing_of_it_can_run(
+    browser: Any, link: str, client: Client, cluster: LocalCluster, tmp_path: Path
 ) -> None:
     script = tmp_path / "reports.py"
     script.write_text(REPORTS)
@@ -1207,6 +1207,11 @@ def test_what_a_task_reported_is_shown_by_its_step_and_nothing_of_it_can_run(
         to(page, f"/jobs/{job_id}/tasks/main.0")
         page.wait_for_selector("section[aria-label='Reported by main.0'] img[alt='val/cm at step 20']")
         is_accessible_and_fits(page, Accessibility(page), f"/jobs/{job_id}/tasks/main.0", tmp_path)
+    with (
+        add_viewer(cluster, tmp_path, "mallory", keyring.Role.USER)() as other,
+        pytest.raises(NotAllowedError, match="may use only their own"),
+    ):
+        other.media(job_id)
     cookie = cookie_of(link)
     for name in ("drawn", "false"):  # no content of theirs has a type that a browser runs or draws
         assert answer(link, f"/file?path={quote(files[name])}&picture", Cookie=cookie)[0] == 400, name
@@ -1328,13 +1333,15 @@ def test_a_node_with_many_tasks_shows_the_others_when_they_are_wanted(page: Any,
     page.unroute_all(behavior="ignoreErrors")
 
 
-def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], Client]:
-    """Register a viewer; return what makes a client of that user."""
+def add_viewer(
+    cluster: LocalCluster, home: Path, name: str = "eve", role: keyring.Role = keyring.Role.VIEWER
+) -> Callable[[], Client]:
+    """Register a viewer, or a user of another role; return what makes a client of that user."""
     source, folder = Path(cluster.config.home) / "client", home / "clusters" / "local" / "client"
     profile, master = keyring.load_profile(source), json.loads((source / "master.pub.json").read_text())
     key = keyring.create_user_key(folder)
-    register_user(cluster.config.master_dir, "eve", keyring.Role.VIEWER, key)
-    keyring.save_profile(folder, replace(profile, user="eve", key_id=key["kid"]), master)
+    register_user(cluster.config.master_dir, name, role, key)
+    keyring.save_profile(folder, replace(profile, user=name, key_id=key["kid"]), master)
     return lambda: Client("local", home=home)
 
 
