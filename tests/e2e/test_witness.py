@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,75 +9,22 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import Client
-from grass.errors import GrassError
 from grass.system.clock import steady
 from grass.wire.standby import StandbyView
 from scripts.labkit.command import LabError
 from tests.support.lab import SessionLab
-from tests.support.on_premises import Cluster, settings
+from tests.support.on_premises import Cluster
 from tests.support.waiting import wait_until
+from tests.support.witnessed import Submitter, apart, fenced, is_master, started, states, takes_over, view_of, witnessed
 
 pytestmark = pytest.mark.nightly  # the rules: property/test_witness.py; the store: contract/test_replication.py
 LONG = "echo long >> /tmp/runs; while [ ! -e /tmp/enough ]; do sleep 0.2; done"
-HOME = "/var/lib/grass/clusters/e2e"
-SHARE = "/srv/grass"
-HOSTS = ("master", "n1", "n2", "n3")
 
 
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
-    """n1 is the witness, n2 the standby, n3 another node."""
-    share = tmp_path / "share"
-    share.mkdir()
-    share.chmod(0o777)
-    for host in HOSTS:
-        lab.show_folder(host, share, SHARE)
-    nodes = [{"name": name, "address": lab.hosts[name].address} for name in ("n1", "n3")]
-    standby = {"address": lab.hosts["n2"].address, "witness": "n1"}
-    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes, standby=standby, share={"path": SHARE}))
-    try:
-        made.created()
+    with witnessed(lab, site, tmp_path) as made:
         yield made
-    finally:
-        for host in HOSTS:  # one that was killed, too
-            lab.reset(host)
-
-
-def view_of(cluster: Cluster) -> StandbyView | None:
-    with Client(cluster.name, home=cluster.home) as client:
-        return client.status().standby
-
-
-def takes_over(cluster: Cluster) -> bool:
-    view = view_of(cluster)
-    return view is not None and view.state == "in step" and view.witness == "n1" and not view.why
-
-
-def started(cluster: Cluster, name: str, command: str) -> None:
-    file = cluster.home / f"{name}.yml"
-    file.write_text(json.dumps({"name": name, "components": {"w": {"command": command}}}))
-    done = cluster.grass("job", "start", str(file))
-    assert done.returncode == 0, done.stderr
-
-
-def states(cluster: Cluster) -> dict[str, tuple[str, int]]:
-    with Client(cluster.name, home=cluster.home) as client:
-        return {job.name: (task.state, task.attempt) for job in client.jobs(all=True) for task in client.tasks(job.id)}
-
-
-def apart(lab: SessionLab, host: str, others: tuple[str, ...], *, healed: bool = False) -> None:
-    for other in others:
-        for chain, way in (("INPUT", "-s"), ("OUTPUT", "-d")):
-            action = "-D" if healed else "-I"
-            lab.hosts[host].sh(f"iptables {action} {chain} {way} {lab.hosts[other].address} -j DROP")
-
-
-def is_master(lab: SessionLab, host: str) -> bool:
-    return lab.ssh(host, "systemctl", "is-active", "grass-master-api-server@e2e").stdout.strip() == "active"
-
-
-def fenced(lab: SessionLab) -> bool:
-    return "user agent" not in (lab.ssh("master", "cat", f"{HOME}/redis/users.acl").stdout or "user agent")
 
 
 def test_a_standby_takes_over_by_itself_when_the_master_loses_its_power(cluster: Cluster) -> None:
@@ -124,32 +68,11 @@ def test_a_standby_takes_over_by_itself_when_the_master_loses_its_power(cluster:
 
 
 def test_a_master_without_standby_and_witness_stops_before_there_is_another(cluster: Cluster, tmp_path: Path) -> None:
-    lab, accepted = cluster.lab, dict[str, float]()
-    only_old = tmp_path / "old"  # knows the first address only
-    shutil.copytree(cluster.home, only_old, symlinks=True)
-    (only_old / "clusters" / "e2e" / "client" / "other_profile.json").unlink()
-    stop = threading.Event()
-
-    def submit() -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            name = f"job-{number}"
-            try:
-                with Client("e2e", home=only_old) as client:
-                    client.submit({"name": name, "components": {"w": {"command": "true"}}})
-                accepted[name] = steady()
-            except GrassError:
-                stop.wait(0.2)
-
-    thread = threading.Thread(target=submit, daemon=True)
-    thread.start()
-    wait_until(lambda: len(accepted) >= 3, 30, "jobs")
+    lab, submitter = cluster.lab, Submitter(cluster, tmp_path)
     apart(lab, "master", ("n1", "n2"))
     wait_until(lambda: is_master(lab, "n2"), 90, "the takeover")
     began = steady()
-    stop.set()
-    thread.join(60)
+    accepted = submitter.end()
     print("last job of the old master", round(began - max(accepted.values()), 1), "s before the new one answers")
     assert max(accepted.values()) < began - 1
     wait_until(lambda: accepted.keys() <= states(cluster).keys(), 60, "what was acknowledged")

@@ -7,9 +7,9 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from grass.node_config import NodeConfig, NodeHome
 from grass.tls_files import MASTER, identity
 from master.api.logs import Follower
 from node.agent.shipper import Shipper
-from tests.support.certificates import cluster_files
+from tests.support.certificates import answer, client_of, cluster_files
 from tests.support.fluentd import Fluentd, unpacked
 from tests.support.waiting import wait_until
 
@@ -133,15 +133,36 @@ def test_killing_fluentd_again_and_again_neither_loses_nor_repeats_a_line(run: R
     assert run.printed(0) == wanted
 
 
-def test_who_has_no_certificate_of_the_cluster_sends_nothing(run: Run, tmp_path: Path) -> None:
+def test_who_has_no_certificate_of_the_cluster_sends_nothing_also_after_fluentd_was_killed(
+    run: Run, tmp_path: Path
+) -> None:
+    """It is killed while it takes a record, and starts with a renewed certificate."""
     foreign = cluster_files(tmp_path / "foreign", "test", "n1").nodes["n1"]
+    expired = run.files.add(tmp_path / "expired", "n1", days=40)
     host, _, port = run.fluentd.address.rpartition(":")
-    with pytest.raises(OSError, match="certificate verify failed"):
-        tls.wrap(socket.create_connection((host, int(port)), 10), foreign, identity("test", MASTER))
-    with socket.create_connection((host, int(port)), 10) as peer:
-        peer.sendall(msgpack.packb([f"grass.{JOB}.x.0", [], {"chunk": "c1"}]))
-        with suppress(ConnectionError):
-            assert b"ack" not in peer.recv(1000)
+    where, record = (host, int(port)), {"attempt": 1, "stream": "stdout", "offset": 0, "time": 1.0, "data": "eA=="}
+    forged = msgpack.packb([f"grass.{JOB}.x.0", [[1, record]], {"chunk": "c1"}])
+    known = Path(run.config.logs_dir, JOB, "x.0.jsonl")
+
+    def attack() -> None:
+        old = client_of(run.config.tls_files, ssl.TLSVersion.TLSv1_2)
+        for client in (None, old, client_of(None), client_of(foreign), client_of(expired)):
+            assert "c1" not in answer(where, client, forged)
+        with pytest.raises(OSError, match="certificate verify failed"):
+            tls.wrap(socket.create_connection(where, 10), foreign, identity("test", MASTER))
+        assert not known.exists()
+
+    attack()
+    with tls.wrap(socket.create_connection(where, 10), run.config.tls_files, identity("test", MASTER)) as peer:
+        peer.sendall(forged[:-8])
+        run.fluentd.end(signal.SIGKILL)
+    run.files.renew_master(days=0)
+    run.fluentd.start()
+    attack()
+    own = tls.wrap(socket.create_connection(where, 10), run.config.tls_files, identity("test", MASTER))
+    with own as peer:  # so that the attacks could succeed
+        peer.sendall(forged)
+        assert msgpack.unpackb(peer.recv(1000)) == {"ack": "c1"}
 
 
 @pytest.mark.parametrize(

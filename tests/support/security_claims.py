@@ -22,7 +22,7 @@ class Held(NamedTuple):
     """By what a row is held: ``module::test``. ``after``: after faults, in each run or at night."""
 
     tests: tuple[str, ...]
-    after: tuple[str, ...] = ()
+    after: tuple[str, ...]
 
 
 def _of(folder: str, module: str, *tests: str) -> tuple[str, ...]:
@@ -41,6 +41,10 @@ _OPEN = "test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_re
 _ATTACKER = "test_an_attacker_reaches_nothing_of_the_node_and_of_others"
 _LIMITS = "test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepared"
 _KILLED_BACKUP = "test_what_a_killed_backup_left_is_removed_by_the_next_and_what_another_writes_is_not"
+_KEY_AFTER = "test_a_key_for_files_opens_no_more_after_each_service_behind_it_was_killed"
+_IMPOSTOR = "test_who_answers_in_the_place_of_a_host_whose_sshd_ended_is_told_nothing"
+_BOXED = "test_a_container_without_isolation_changes_no_image_and_no_log_after_each_fault"
+_FLUENTD = "test_who_has_no_certificate_of_the_cluster_sends_nothing_also_after_fluentd_was_killed"
 _SHARE = _of("e2e", "test_create", "test_the_share_is_for_whoever_has_its_password_and_speaks_smb3")
 
 CLAIMS: dict[str, Held] = {
@@ -73,7 +77,8 @@ CLAIMS: dict[str, Held] = {
         (
             *_of("integration", "test_files", "test_the_key_is_good_for_nothing_else"),
             *_of("integration", "test_files", "test_another_host_key_is_refused"),
-        )
+        ),
+        _of("e2e", "test_after_faults", _KEY_AFTER, _IMPOSTOR),
     ),
     "a backup (`grass backup`)": Held(
         _of(
@@ -90,7 +95,11 @@ CLAIMS: dict[str, Held] = {
         _of("unit", "test_metrics_tls", "test_the_page_is_as_closed_after_damaged_files_and_a_restart"),
     ),
     "administration of hosts": Held(
-        _of("integration", "test_ssh_host", "test_the_key_that_was_seen_first_is_pinned_and_another_one_is_refused")
+        _of("integration", "test_ssh_host", "test_the_key_that_was_seen_first_is_pinned_and_another_one_is_refused"),
+        (
+            *_of("integration", "test_ssh_host", "test_a_damaged_line_lets_no_other_key_be_pinned"),
+            *_of("e2e", "test_after_faults", _IMPOSTOR),
+        ),
     ),
     "the share": Held(_SHARE, (MATRIX,)),
     "redis between master and nodes": Held(_of("e2e", "test_work", _REDIS), (MATRIX,)),
@@ -113,7 +122,7 @@ CLAIMS: dict[str, Held] = {
         (MATRIX,),
     ),
     "logs sent to a fluentd in the collector's place": Held(
-        _of("integration", "test_fluentd", "test_who_has_no_certificate_of_the_cluster_sends_nothing")
+        _of("integration", "test_fluentd", _FLUENTD), _of("integration", "test_fluentd", _FLUENTD)
     ),
     "master or node to node-api (`exec`, `forward`, `ssh` of launchers)": Held(
         _of(
@@ -161,7 +170,8 @@ CLAIMS: dict[str, Held] = {
             "test_a_key_of_a_user_changes_nothing_that_another_user_shares",
             "test_a_user_adds_own_images_and_cannot_replace_those_of_others",
             _CUT_OFF,
-        )
+        ),
+        _of("e2e", "test_after_faults", _KEY_AFTER),
     ),
     "an administrator's key": Held(
         _of("contract", "test_api_users", "test_bad_input_changes_nothing"),
@@ -203,7 +213,8 @@ CLAIMS: dict[str, Held] = {
             "test_docker_runtime",
             "test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user",
             "test_limits_are_the_engines",
-        )
+        ),
+        _of("e2e", "test_after_faults", _BOXED),
     ),
     "everything in a node's folder": Held(
         (

@@ -12,6 +12,7 @@ def test_each_row_that_claims_something_names_a_test() -> None:
     assert len(rows) > 20
     assert [row for row in rows if row not in CLAIMS] == []
     assert [row for row in CLAIMS if row not in rows] == []
+    assert [row for row, held in CLAIMS.items() if not held.after] == [], "what opens after a fault does not hold"
 
 
 @pytest.mark.parametrize("test", sorted({test for held in CLAIMS.values() for test in (*held.tests, *held.after)}))

@@ -1,4 +1,4 @@
-"""A preloaded library that shows a process a shifted wall clock. Tests compile the library."""
+"""A preloaded library that shows a process a shifted wall clock, or a fast steady one. Tests compile the library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.support.needs import missing
 
-SHIFT = "SHIFT"
-"""Environment variable: the shift of the clock in seconds."""
+SHIFT, FAST = "SHIFT", "FAST"
+"""Environment variables: the shift of the wall clock in seconds; how much faster the steady clock is, in percent."""
 
 
 def shifted_clock(folder: Path) -> Path:
