@@ -14,6 +14,7 @@ import zlib
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -22,6 +23,12 @@ from grass.errors import InputError
 
 MOST_ENTRY = 120_000
 """Characters of the calls of one task: Linux refuses longer variables."""
+MOST_VALUE = 256 << 20
+"""Bytes after compression of a function, or of what one call has of arguments, that travels in a file."""
+_LARGE = 80_000
+"""Characters from which on a value travels in a file, if it may; smaller ones where they would not fit otherwise."""
+_SMALLEST = 4096
+"""Bytes of the smallest value that does."""
 MOST_JOB = 700_000
 """Characters of the calls of one job: a submission has at most 1 MiB."""
 _SMALL = (int, float, bool, type(None))
@@ -40,6 +47,10 @@ class Call(NamedTuple):
     named: dict[str, Any]  # Any: the keyword arguments of a user's function
 
 
+Data = bytes | tuple[str, str]
+"""A pickled value, or the folder and the name of the file that has it, compressed."""
+
+
 class PackedTask(NamedTuple):
     """The text that one task gets, with the numbers of its calls.
 
@@ -53,36 +64,47 @@ class PackedTask(NamedTuple):
 class Packed(NamedTuple):
     """Calls as tasks, and the calls that cannot be sent.
 
-    ``tasks``: of the calls that can be sent; ``refused``: the error of each other call, by its number.
+    ``tasks``: of the calls that can be sent; ``refused``: the error of each other call, by its number. ``files``: name
+    → content of the files that the tasks need.
     """
 
     tasks: list[PackedTask]
     refused: dict[int, InputError]
+    files: dict[str, bytes]
 
 
 class _PickledCall(NamedTuple):
     """A call as bytes. ``shared``: the numbers of the shared arguments that it refers to."""
 
     number: int
-    function: bytes
-    arguments: bytes
+    function: Data
+    arguments: Data
     shared: frozenset[int]
 
 
 class Packer:
-    """Packs calls. ``key``: for the codes of their results. ``path``: folders that tasks add to ``sys.path``."""
+    """Packs calls. ``key``: for the codes of their results. ``path``: folders that tasks add to ``sys.path``.
 
-    def __init__(self, key: bytes, path: Sequence[str] = ()) -> None:
+    ``folder``: of the share, for files with large values; empty: there is none, and calls with such values are refused.
+    """
+
+    def __init__(self, key: bytes, path: Sequence[str] = (), folder: str = "") -> None:
         self._key = key
         self._path = list(path)
+        self._folder = folder
 
     def tasks(self, calls: Sequence[Call], count: int) -> Packed:
         """Divide the calls among ``count`` tasks; more, if the calls of a task are too large."""
-        pickled, shared, refused = _pickled(calls)
+        pickled, inline, refused = _pickled(calls)
+        files: dict[str, bytes] = {}
+        shared: list[Data] = list(inline)
+        if self._folder:
+            pickled = self._in_files(pickled, shared, files)
         tasks: list[PackedTask] = []
         large = {call.number: size for call in pickled if (size := self._characters(call, shared)) > MOST_ENTRY}
         fitting = [call for call in pickled if call.number not in large]
-        refused |= {call.number: _too_large(call, large[call.number]) for call in calls if call.number in large}
+        most = MOST_VALUE if self._folder else MOST_ENTRY
+        refused |= {call.number: _too_large(call, large[call.number], most) for call in calls if call.number in large}
         waiting = list(reversed(chunks(fitting, count)))
         while waiting:
             group = waiting.pop()
@@ -92,14 +114,42 @@ class Packer:
             else:
                 half = len(group) // 2
                 waiting += [group[half:], group[:half]]
-        return Packed(tasks, refused)
+        return Packed(tasks, refused, files)
 
-    def _characters(self, call: _PickledCall, shared: Sequence[bytes]) -> int:
+    def _in_files(self, calls: list[_PickledCall], shared: list[Data], files: dict[str, bytes]) -> list[_PickledCall]:
+        """Return the calls with large values in files, those of ``shared`` included."""
+        known: dict[Data, Data] = {}
+
+        def moved(data: Data, least: int) -> Data:
+            if not isinstance(data, bytes) or len(data) < _SMALLEST or len(data) * 4 // 3 < least:
+                return data
+            if data not in known or (least == 0 and known[data] == data):
+                content = zlib.compress(data, 1)
+                if len(content) * 4 // 3 < least or len(content) > MOST_VALUE:
+                    known[data] = data
+                else:
+                    name = sha256(content).hexdigest()
+                    files[name] = content
+                    known[data] = (self._folder, name)
+            return known[data]
+
+        def all_moved(call: _PickledCall, least: int) -> _PickledCall:
+            for number in call.shared:
+                shared[number] = moved(shared[number], least)
+            return call._replace(function=moved(call.function, least), arguments=moved(call.arguments, least))
+
+        found = [all_moved(call, _LARGE) for call in calls]
+        return [all_moved(call, 0) if self._characters(call, shared) > MOST_ENTRY else call for call in found]
+
+    def _characters(self, call: _PickledCall, shared: Sequence[Data]) -> int:
         """Return how many characters a call needs in a task of its own. 0: it is far smaller than what fits."""
-        size = len(call.function) + len(call.arguments) + sum(len(shared[number]) for number in call.shared)
+        parts = [call.function, call.arguments, *(shared[number] for number in call.shared)]
+        size = sum(len(part) for part in parts if isinstance(part, bytes))
+        if size > 2 * MOST_VALUE:
+            return size
         return len(self._text([call], shared)) if size > MOST_ENTRY // 2 else 0
 
-    def _text(self, calls: Sequence[_PickledCall], shared: Sequence[bytes]) -> str:
+    def _text(self, calls: Sequence[_PickledCall], shared: Sequence[Data]) -> str:
         functions = {function: place for place, function in enumerate(dict.fromkeys(call.function for call in calls))}
         used = {number: shared[number] for number in sorted(frozenset().union(*(call.shared for call in calls)))}
         short = [(call.number, functions[call.function], call.arguments) for call in calls]
@@ -202,12 +252,12 @@ def _unpicklable(error: Exception) -> InputError:
     return refusal
 
 
-def _too_large(call: Call, characters: int) -> InputError:
+def _too_large(call: Call, characters: int, most: int) -> InputError:
     name = getattr(call.function, "__name__", type(call.function).__name__)
     path, value = max(_parts(call), key=lambda part: len(cloudpickle.dumps(part[1])))
     return InputError(
         f"{path}: the {type(value).__name__} makes a call of {name} too large: {characters // 1024} KiB after "
-        f"compression, at most {MOST_ENTRY // 1024} KiB fit; write it to a file, send that with `grass data push`, and "
+        f"compression, at most {most // 1024} KiB fit; write it to a file, send that with `grass data push`, and "
         'let the function read it below os.environ["GRASS_DATA"]'
     )
 

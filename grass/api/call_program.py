@@ -24,7 +24,7 @@ def program(most_result: int = MOST_RESULT) -> str:
 
 
 _PROGRAM = r"""
-import hmac, io, mmap, os, pickle, signal, sys, traceback, zlib
+import hashlib, hmac, io, mmap, os, pickle, signal, sys, traceback, zlib
 from base64 import b64decode, b64encode
 import cloudpickle
 
@@ -45,12 +45,23 @@ def send(number, *said):
 def dumps(value):
     return (pickle if type(value) in PLAIN else cloudpickle).dumps(value)
 
+def content(data):
+    if isinstance(data, bytes):
+        return data
+    folder, digest = data
+    with open(os.path.join(os.environ["GRASS_DATA"], folder, digest), "rb") as file:
+        packed = file.read()
+    if hashlib.sha256(packed).hexdigest() != digest:
+        raise ValueError("%s in the share was changed since the call was sent" % os.path.join(folder, digest))
+    return zlib.decompress(packed)
+
 class Loading(pickle.Unpickler):
     def persistent_load(self, number):
+        shared[number] = content(shared[number])
         return pickle.loads(shared[number])
 
 def load(data):
-    return Loading(io.BytesIO(data)).load()
+    return Loading(io.BytesIO(content(data))).load()
 
 def text_of(error):
     try:

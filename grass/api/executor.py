@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.api import call_packing, driver_path, executor_end
+from grass.api.call_files import CallFiles
 from grass.api.call_job import COMPONENT, CallJob, fail
 from grass.api.call_packing import Call, PackedTask
 from grass.api.call_program import program
@@ -43,7 +44,11 @@ class Executor(StandardExecutor):
     ``map`` starts one array job for all items; ``submit`` gathers calls for 20 ms into one job. What a function prints
     is in the job's log. A future raises what the function raised, with its traceback as the cause; RemoteCallError if
     that cannot be brought here; TaskDiedError if the call ended its process, or its task ended before (stopped, node
-    lost); InputError for a call that cannot be pickled or is larger than 117 KiB. No call has the error of another.
+    lost); InputError for a call that cannot be pickled, or has a value of more than 256 MiB after compression. No call
+    has the error of another.
+
+    Large functions and arguments travel in files of the share, each once: ``$GRASS_DATA/executors/…``. ``shutdown``
+    removes them, unless ``keep``.
 
     Modules of the driver's own folders (``sys.path``) work in tasks. The interpreter waits for its calls before it
     ends. Ctrl-C in a ``with`` stops its jobs.
@@ -95,6 +100,7 @@ class Executor(StandardExecutor):
         self._key = password().encode()
         self._name = name
         self._keep = keep
+        self._files = CallFiles(client, f"executors/{run_id(name)}")
         self._lock = threading.Lock()
         self._closed = False
         self._calls: SimpleQueue[tuple[Future[Any], Call] | None] = SimpleQueue()
@@ -169,6 +175,8 @@ class Executor(StandardExecutor):
         if wait:
             for thread in list(self._jobs.values()):
                 thread.join()
+            if not self._keep:
+                self._files.remove()
 
     def interrupt(self) -> None:
         """Stop all jobs after Ctrl-C, and say which. Does not wait for their ends."""
@@ -260,9 +268,11 @@ class Executor(StandardExecutor):
 
     def _packed(self, calls: Sequence[Call], tasks: int) -> call_packing.Packed:
         folders = driver_path.own_folders()
-        packer = call_packing.Packer(self._key, folders if self._finds_files else ())
+        packer = call_packing.Packer(self._key, folders if self._finds_files else (), self._files.folder)
         with nullcontext() if self._finds_files else driver_path.by_value(folders):
-            return packer.tasks(calls, tasks)
+            packed = packer.tasks(calls, tasks)
+        self._files.send(packed.files)
+        return packed
 
     def _start_job(
         self, tasks: Sequence[PackedTask], futures: Mapping[int, Future[Any]], at_once: int | None = None

@@ -69,6 +69,21 @@ def test_an_exception_comes_back_with_its_traceback(client: Client) -> None:
         executor.submit(abs, 1)
 
 
+def test_large_arguments_travel_in_files_that_are_gone_at_the_end(client: Client, command: Grass) -> None:
+    model = os.urandom(2 << 20)
+
+    def score(weights: bytes, rows: bytes) -> int:
+        return len(weights) + len(rows) + len(model)
+
+    with Executor(client, cpu=0.1, max_workers=2) as executor:
+        rows = [os.urandom(300_000) for _ in range(3)]
+        assert list(executor.map(score, [model] * 3, rows)) == [2 * len(model) + 300_000] * 3
+        [folder] = (command.home / "clusters/local/data/executors").iterdir()
+        assert len(list(folder.iterdir())) == 5  # the model, three times rows, and the function
+        assert executor.submit(len, model).result() == len(model)
+    assert not folder.exists()
+
+
 def test_a_killed_task_is_an_error_that_names_its_job(client: Client) -> None:
     with Executor(client, cpu=0.1) as executor:
         future = executor.submit(lambda: os.kill(os.getpid(), signal.SIGKILL))

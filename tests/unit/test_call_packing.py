@@ -31,14 +31,14 @@ def test_the_calls_are_divided_evenly_and_in_order() -> None:
 
 def test_large_calls_are_divided_further() -> None:
     noise = [Call(number, len, (os.urandom(40_000),), {}) for number in range(30)]
-    tasks, refused = PACKER.tasks(noise, 2)
+    tasks, refused, _ = PACKER.tasks(noise, 2)
     assert [number for task in tasks for number in task.numbers] == list(range(30)) and len(tasks) > 2
     assert 1 < len(list(jobs_of(tasks))) < len(tasks) and not refused
 
 
 def test_an_argument_that_all_calls_have_is_sent_once_per_task() -> None:
     model = os.urandom(50_000)
-    tasks, refused = PACKER.tasks([Call(number, max, (model, [number]), {}) for number in range(100)], 2)
+    tasks, refused, _ = PACKER.tasks([Call(number, max, (model, [number]), {}) for number in range(100)], 2)
     assert [len(task.numbers) for task in tasks] == [50, 50] and not refused
 
 
@@ -51,7 +51,7 @@ def test_only_the_call_that_cannot_be_sent_is_refused() -> None:
         Call(4, len, (), {"shared": lock}),
         Call(5, len, (os.urandom(200_000),), {}),
     ]
-    tasks, refused = PACKER.tasks(given, 1)
+    tasks, refused, _ = PACKER.tasks(given, 1)
     assert [task.numbers for task in tasks] == [(0, 1)]
     assert sorted(refused) == [2, 3, 4, 5]
     assert all("cannot be pickled" in str(refused[number]) for number in (2, 3, 4))
@@ -83,6 +83,39 @@ def test_a_call_that_is_too_large_names_its_largest_part_the_limit_and_the_way_a
     ]
     size = "train too large: 26[0-9] KiB after compression, at most 117 KiB fit; write it to a file"
     assert re.search(size, str(refused[1]))
+
+
+def test_large_values_go_into_files_each_once_and_the_task_checks_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.unit.test_call_results import KEY, answers_of
+
+    model, rows = os.urandom(300_000), [os.urandom(200_000) for _ in range(3)]
+
+    def joined(first: bytes, second: bytes) -> int:
+        return len(first) + len(second) + len(rows[0])
+
+    given = [Call(number, joined, (model, row), {}) for number, row in enumerate(rows)]
+    tasks, refused, files = Packer(KEY, folder="calls").tasks([*given, Call(3, abs, (-4,), {})], 2)
+    assert not refused and [task.numbers for task in tasks] == [(0, 1), (2, 3)]
+    assert all(len(task.text) < 2_000 for task in tasks)
+    assert sorted(len(content) // 100_000 for content in files.values()) == [2, 2, 2, 3, 6]  # rows, model, closure
+    (tmp_path / "calls").mkdir()
+    for name, content in files.items():
+        (tmp_path / "calls" / name).write_bytes(content)
+    monkeypatch.setenv("GRASS_DATA", str(tmp_path))
+    assert [each.value for task in tasks for each in answers_of(task.text)] == [700_000, 700_000, 700_000, 4]
+    name = max(files, key=lambda name: len(files[name]))
+    (tmp_path / "calls" / name).write_bytes(b"other")
+    first, *_ = answers_of(tasks[0].text)
+    assert "was changed since the call was sent" in str(first.error)
+
+
+def test_many_values_that_are_too_large_together_go_into_files_too() -> None:
+    parts = {f"p{number}": os.urandom(30_000) for number in range(9)}
+    given = [Call(0, dict, (), parts), Call(1, dict, (), parts)]
+    tasks, refused, files = Packer(b"key", folder="calls").tasks(given, 1)
+    assert not refused and len(files) == 9 and [len(task.numbers) for task in tasks] == [2]
 
 
 DRIVER = """

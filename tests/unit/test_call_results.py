@@ -27,7 +27,7 @@ KEY = b"key"
 
 
 def task_of(text: str, cwd: Path | str = "/", most_result: int = MOST_RESULT) -> subprocess.Popen[str]:
-    environment = {"GRASS_ENTRY": text, "PATH": os.environ["PATH"]}
+    environment = {"GRASS_ENTRY": text, "PATH": os.environ["PATH"], "GRASS_DATA": os.environ.get("GRASS_DATA", "")}
     words = [sys.executable, "-c", program(most_result)]
     return subprocess.Popen(words, env=environment, stdout=-1, stderr=-1, text=True, cwd=cwd)
 

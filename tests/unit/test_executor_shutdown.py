@@ -88,8 +88,8 @@ def test_a_call_whose_job_started_keeps_its_own_end_when_a_later_job_cannot_star
             return StartedView("j", "j-1", ())
 
     cluster = Full(until_stopped=False)
-    executor = Executor(cast("Client", cluster), max_workers=10)
-    results = executor.map(len, [os.urandom(80_000) for _ in range(10)])  # more than one job can have
+    executor = Executor(cast("Client", cluster), max_workers=14)
+    results = executor.map(len, [os.urandom(55_000) for _ in range(14)])  # more than one job can have
     with pytest.raises(TaskDiedError):
         next(results)
     assert cluster.starts == 2
