@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grass.api.document_data import with_data
 from grass.errors import ManifestError
 from grass.manifest import Wrong, parse_job
 from grass.manifest.entries import of_csv, of_json, of_lines, parse_array, with_entries
@@ -134,6 +135,19 @@ def test_an_array_without_clear_entries_is_refused(component: dict[str, Any]) ->
 def test_a_file_that_is_no_list_is_named() -> None:
     with pytest.raises(ManifestError, match=r"components\.w\.from\.json: f\.json: must be a JSON list"):
         with_entries(document(**{"from": {"json": "f.json"}}), lambda _: "{}")
+
+
+def test_a_file_that_is_too_large_is_named_with_its_path_and_the_way_that_works(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text(f"{'y' * 1000}\n" * 1100)
+    made = document(**{"from": {"lines": "lines.txt"}})
+    with pytest.raises(ManifestError) as caught:
+        with_data(made, None, str(tmp_path), "l.yml")
+    [problem] = caught.value.problems
+    assert problem.path.endswith(".from.lines") and "lines.txt: is larger than 1 MiB; send it with" in problem.message
+    line = problem.message.partition("`sed")[2].rstrip("`")
+    (tmp_path / "lines.txt").write_text("first\nsecond\n")
+    environment = {"GRASS_INDEX": "1", "GRASS_DATA": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    assert subprocess.check_output(["/bin/sh", "-c", f"sed{line}"], env=environment, text=True) == "second\n"
 
 
 def test_directives_are_the_comments_before_the_first_command() -> None:
