@@ -51,6 +51,8 @@ def random_job(dice: random.Random, number: int) -> Job:
     if gang:
         components = {name: replace(part, parallelism=None) for name, part in components.items()}
     after = (After(f"job{dice.randrange(25)}", dice.choice(list(AfterState))),) if dice.random() < 0.15 else ()
+    if after and len(names) == 1 and not gang and dice.random() < 0.7:
+        after = (After(after[0].job, same_tasks=True),)
     return Job(
         f"job{number}",
         components,
