@@ -12,6 +12,7 @@ from grass.model.ending import Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import After, AfterState, Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
+from grass.model.sizes import SizeError, check_scaling
 from grass.wire import codec
 from grass.wire.operation_record import OperationKind
 from tests.support.said import report, ticket
@@ -432,3 +433,32 @@ def test_a_job_behind_a_namesake_starts_also_if_that_was_deleted_before_its_tick
     gone = After("j-deadbeef", AfterState.ENDED, past=True)
     world.submit(Job("j.2", elastic(1).components, ("w",), after=(gone,)))
     assert world.job("j.2")["state"] == "RUNNING"
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_task_that_waits_for_its_own_one_may_be_stopped_and_parallelism_holds(takeover: bool) -> None:
+    world = World()
+    world.add_node("n1", cpu=8)
+    array = Component("w", "x", replicas=4)
+    world.submit(Job("a", {"w": array}, ("w",)))
+    one_by_one = {"w": replace(array, parallelism=1)}
+    world.submit(Job("b", one_by_one, ("w",), fail_fast=False, after=(After("a", same_tasks=True),)))
+    world.ticket("stop-tasks", id="b-1", tasks=["w.3"])
+    if takeover:
+        world.takeover()
+    for index in (2, 3, 0):
+        world.end(f"a-1/w.{index}/1", code=0)
+    assert [key for key in world.running() if key.startswith("b")] == ["b-1/w.2/1"]
+    world.end("b-1/w.2/1", code=0)
+    assert [key for key in world.running() if key.startswith("b")] == ["b-1/w.0/1"]
+    world.end("b-1/w.0/1", code=0)
+    world.end("a-1/w.1/1", code=0)
+    world.end("b-1/w.1/1", code=0)
+    assert (world.job("a")["state"], world.job("b")["state"]) == ("SUCCEEDED", "STOPPED")
+    assert world.job("b")["counts"] == {"SUCCEEDED": 3, "STOPPED": 1}
+
+
+def test_an_array_that_follows_tasks_cannot_be_scaled() -> None:
+    array = Component("w", "x", replicas=2)
+    with pytest.raises(SizeError, match="w: its tasks wait for tasks of another job"):
+        check_scaling(Job("b", {"w": array}, ("w",), after=(After("a", same_tasks=True),)), "w", ())
