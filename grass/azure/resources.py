@@ -22,6 +22,8 @@ from grass.manifest.document import Document
 from grass.manifest.on_premises import ApiWay
 
 ID_TAG, CLUSTER_TAG, BODY_TAG = "grass-id", "grass-cluster", "grass-body"
+SIZE_TAG, FROM_TAG = "grass-size", "grass-from"
+"""Of an image: the size of its machine, and what that started from."""
 
 RESOURCES = "2025-04-01"
 SUBSCRIPTIONS = "2022-12-01"
@@ -98,6 +100,7 @@ class Kind(Enum):
     MACHINE = ("Microsoft.Compute/virtualMachines", COMPUTE, 180)
     CARD = ("Microsoft.Network/networkInterfaces", NETWORKING, 10)
     DISK = ("Microsoft.Compute/disks", DISKS, 10)
+    IMAGE = ("Microsoft.Compute/images", COMPUTE, 300)
     REGISTRY = ("Microsoft.ContainerRegistry/registries", REGISTRIES, 20)
     KUBERNETES = ("Microsoft.ContainerService/managedClusters", CONTAINERS, 420)
     POOL = ("Microsoft.ContainerService/managedClusters/agentPools", CONTAINERS, 180)
@@ -126,6 +129,7 @@ WORDS = {
     Kind.MACHINE: "machine",
     Kind.CARD: "network card",
     Kind.DISK: "disk",
+    Kind.IMAGE: "image",
     Kind.REGISTRY: "registry",
     Kind.KUBERNETES: "Kubernetes",
     Kind.POOL: "pool",
@@ -265,6 +269,24 @@ def machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, publi
     return Wanted(Kind.MACHINE, name, path, complete(body, terms.location, _tags(terms, site)))
 
 
+def builder_name(cluster: str) -> str:
+    """Return the name of the machine that becomes an image."""
+    return f"{cluster}-image-builder"
+
+
+def image(terms: Terms, site: Site, name: str, source: str, size: str, made_from: str) -> Wanted:
+    """Return an image of a machine that is deallocated and generalized. ``made_from``: what that started from."""
+    taken = {"sourceVirtualMachine": {"id": site.path(Kind.MACHINE, source)}, "hyperVGeneration": "V2"}
+    tags = {**_tags(terms, site), SIZE_TAG: size, FROM_TAG: made_from}
+    path = site.path(Kind.IMAGE, name)
+    return Wanted(Kind.IMAGE, name, path, complete({"properties": taken}, terms.location, tags))
+
+
+def images_of(site: Site) -> str:
+    """Return where the images of the group are listed."""
+    return f"{site.group_path}/providers/{Kind.IMAGE.type}"
+
+
 def identity(*, on: bool) -> Document:
     """Return the part of a machine's body that gives it an identity, or takes that away."""
     return {"identity": {"type": "SystemAssigned" if on else "None"}}
@@ -359,14 +381,16 @@ def _network(addresses: str, paths: dict[Kind, str], *, nat: bool) -> Document:
 
 
 def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Document:
-    publisher, offer, sku, version = like.image.split(":")
+    image: Document = {"id": site.path(Kind.IMAGE, like.image)}
+    if like.image.count(":") == 3:
+        image = dict(zip(("publisher", "offer", "sku", "version"), like.image.split(":"), strict=True))
     network = terms.network if public else None
     path, keys = f"/home/{terms.user}/.ssh/authorized_keys", [terms.key, *(() if public else terms.more_keys)]
     body: Document = {
         "properties": {
             "hardwareProfile": {"vmSize": like.size},
             "storageProfile": {
-                "imageReference": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
+                "imageReference": image,
                 "osDisk": {
                     "name": f"{name}-os-{site.id}",
                     "createOption": "FromImage",

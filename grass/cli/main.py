@@ -52,6 +52,7 @@ _COMMANDS = {
     "leave": "grass.cli.leave:leave",
     "data": "grass.cli.data:data",
     "image": "grass.cli.image:image",
+    "image-node": "grass.cli.image_node:image_node",
     "dashboard": "grass.cli.dashboard:dashboard",
     "shares": "grass.cli.shares:shares",
     "events": "grass.cli.events:events",
@@ -98,7 +99,7 @@ _SECTIONS = {
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "cost", "report"),
     "Clusters": ("create", "stop", "start", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
-    "Machines": ("node", "autoscale", "join", "leave", "kubernetes"),
+    "Machines": ("node", "image-node", "autoscale", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),
 }
 

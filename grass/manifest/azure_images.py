@@ -6,7 +6,7 @@ Reads ``sizes`` of the settings. Used by ``azure`` and ``grass.azure``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from grass.manifest.values import Wrong, show
 
 _GIB = 1 << 30
 _IMAGE = re.compile(r"[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+){3}")
+_OWN_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,60}-node-[0-9]{1,4}")
+"""Images of `grass image-node build`."""
 _HPC = "microsoft-dsvm:ubuntu-hpc:"
 _LEAST_OF_HPC = 64
 """GiB of that image. About 7 of them are free."""
@@ -74,11 +76,22 @@ def obstacles_to(size: str, start: Start) -> Iterator[str]:
 
 def read_sizes(fields: Fields) -> dict[str, Start]:
     """Return lower-case size → what the file says of it."""
-    return {size.lower(): read_start(part) for size, part in by_size(fields)}
+    return {size.lower(): read_start(part, _image_of_node) for size, part in by_size(fields)}
 
 
-def read_start(fields: Fields) -> Start:
-    return Start(fields.read("image", _image, ""), fields.read("disk", _disk, 0))
+def read_start(fields: Fields, image: Callable[[Any], str] | None = None) -> Start:
+    return Start(fields.read("image", image or _image, ""), fields.read("disk", _disk, 0))
+
+
+def _image_of_node(value: Any) -> str:
+    """Parse an image of the market, or one of `grass image-node build`."""
+    if isinstance(value, str) and _OWN_IMAGE.fullmatch(value):
+        return value
+    try:
+        return _image(value)
+    except Wrong:
+        expected = "PUBLISHER:OFFER:SKU:VERSION, or an image of `grass image-node list`"
+        raise Wrong(f"must be {expected}, got {show(value)}") from None
 
 
 def _image(value: Any) -> str:

@@ -333,6 +333,27 @@ class CanAutoscale(Protocol[S]):
         """Start and stop nodes by the rules of the settings, until interrupted. Raises InputError: there are none."""
 
 
+@dataclass(frozen=True)
+class NodeImage:
+    """An image from which nodes start. ``size``: of the machine that was captured; ``made_from``: its own image."""
+
+    name: str
+    size: str
+    made_from: str
+
+
+@runtime_checkable
+class CanBuildImages(Protocol):
+    def build_image(self, size: str | None, client: Client) -> NodeImage:
+        """Build an image in which all is installed that a node needs. Raises InputError: nothing was made."""
+
+    def node_images(self) -> list[NodeImage]:
+        """Return the images, the oldest first."""
+
+    def remove_image(self, name: str) -> None:
+        """Remove an image. Raises NotFoundError, InputError: new nodes would need it."""
+
+
 @runtime_checkable
 class CanAddNamespaces(Protocol):
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -16,51 +12,18 @@ from grass.azure.arm import Arm, Clock
 from grass.azure.faults import AzureForbiddenError, AzureLoginError
 from grass.azure.pipeline import managed_identity, open_pipeline
 from grass.azure.resources import COMPUTE
-from tests.doubles.azure_arm import IDENTITY_TOKEN, SUBSCRIPTION, VM
+from tests.doubles.azure_arm import SUBSCRIPTION, VM
+from tests.doubles.azure_metadata import Metadata, metadata_service
 from tests.support.azure_server import FASTER, Served, serve
 
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/grass-lab"
 
 
-class Metadata(ThreadingHTTPServer):
-    """The metadata service of a machine. ``asked``: resources for which a token was wanted."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[str] = []
-        self.has_identity = True
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Metadata
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        resource = parse_qs(parts.query).get("resource", [""])[0]
-        token = parts.path == "/metadata/identity/oauth2/token" and self.headers.get("Metadata") == "true"
-        good = token and self.server.has_identity
-        self.server.asked.append(resource)
-        until = {"expires_in": "86399", "expires_on": str(int(time.time()) + 86_399)}
-        answer = {"access_token": IDENTITY_TOKEN, **until, "resource": resource, "token_type": "Bearer"}
-        body = json.dumps(answer if good else {"error": "invalid_request", "error_description": "Identity not found"})
-        self.send_response(200 if good else 400)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def metadata(monkeypatch: pytest.MonkeyPatch) -> Iterator[Metadata]:
-    with Metadata() as server:
-        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
+    with metadata_service() as server:
+        monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", server.address)
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

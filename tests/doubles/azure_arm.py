@@ -37,6 +37,7 @@ NIC_SECONDS, LAG_SECONDS = 180.0, 15.0
 _FILES = {
     "microsoft.compute/virtualmachines": "compute-2026-04-01",
     "microsoft.compute/disks": "disks-2026-03-02",
+    "microsoft.compute/images": "compute-2026-04-01",
     "microsoft.network/networksecuritygroups": "network-2025-09-01",
     "microsoft.network/virtualnetworks": "network-2025-09-01",
     "microsoft.network/routetables": "network-2025-09-01",
@@ -56,13 +57,14 @@ VM, NIC, IP, DISK = (
     "Microsoft.Compute/disks",
 )
 NSG, VNET = "Microsoft.Network/networkSecurityGroups", "Microsoft.Network/virtualNetworks"
+IMAGE = "Microsoft.Compute/images"
 ROUTES, NAT = "Microsoft.Network/routeTables", "Microsoft.Network/natGateways"
 _OTHER_PRICES = (
     ("Standard Uptime SLA", 0.1, "1 Hour"),
     ("Basic Registry Unit", 0.1666, "1/Day"),
     ("LB Rules", 0.025, "1 Hour"),
 )
-_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0, NAT: 8.0, IP: 3.0}
+_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0, NAT: 8.0, IP: 3.0, IMAGE: 120.0}
 _ACTION_SECONDS = {"deallocate": 40.0, "start": 30.0}
 _THING = re.compile(
     r"/subscriptions/(?P<sub>[^/]+)/resourcegroups/(?P<group>[^/]+)/providers/(?P<type>[^/]+/[^/]+)/(?P<name>[^/]+)$",
@@ -106,6 +108,7 @@ class Thing:
     going: bool = False
     reserved: float = 0.0
     power: str = "running"
+    generalized: bool = False
 
 
 @dataclass
@@ -320,9 +323,9 @@ class Azure:
         if path.endswith("/providers/Microsoft.Authorization/roleAssignments"):
             has = path.split("/")[4].lower() in self.roles and PRINCIPAL in asked.query["$filter"]
             return _list([{"properties": {"principalId": PRINCIPAL}}] if has else [])
-        if path.lower().endswith(f"/providers/{VM}".lower()):
-            self._check_version(VM.lower(), asked)
-            here = [each for each in self.of(VM) if each.group.lower() == path.split("/")[4].lower()]
+        if listed := next((type for type in (VM, IMAGE) if path.lower().endswith(f"/providers/{type}".lower())), None):
+            self._check_version(listed.lower(), asked)
+            here = [each for each in self.of(listed) if each.group.lower() == path.split("/")[4].lower()]
             return self._pages(asked, [self._shown(each) for each in here])
         if path.endswith("/providers/Microsoft.Authorization/locks"):
             there = path.removesuffix("/providers/Microsoft.Authorization/locks").lower()
@@ -434,10 +437,14 @@ class Azure:
         machine = self._by_path(path)
         if verb == "simulateEviction" and machine is not None:
             return self._evict(machine)
+        if verb == "generalize" and machine is not None:
+            return self._generalize(machine)
         if verb not in _ACTION_SECONDS or asked.body is not None:
             raise RefusalError(400, "InvalidRequestContent")
         if machine is None or machine.going:
             raise RefusalError(404, "ResourceNotFound")
+        if verb == "start" and machine.generalized:
+            raise RefusalError(409, "OperationNotAllowed")
         if machine.busy > self.steady():
             raise RefusalError(409, "AnotherOperationInProgress")
         size, zone = machine.body["properties"]["hardwareProfile"]["vmSize"], (machine.body.get("zones") or [None])[0]
@@ -460,6 +467,13 @@ class Azure:
             "location": f"{root}/results/{number}?api-version=2026-04-01",
         }
         return Answer(202, {}, headers)
+
+    def _generalize(self, machine: Thing) -> Answer:
+        """Note that a machine is one no more: it never starts again."""
+        if machine.power == "running" or machine.busy > self.steady():
+            raise RefusalError(409, "OperationNotAllowed")
+        machine.generalized = True
+        return Answer(200, {}, {})
 
     def _evict(self, machine: Thing) -> Answer:
         if machine.body["properties"].get("priority") != "Spot":
@@ -519,6 +533,10 @@ class Azure:
     def _check_parts(self, type: str, body: Body, there: Thing | None) -> None:
         if type == VNET:
             self._check_network(body, there)
+        if type == IMAGE and there is None:
+            source = self._by_path(body["properties"]["sourceVirtualMachine"]["id"])
+            if source is None or not source.generalized or source.power != "deallocated":
+                raise RefusalError(409, "OperationNotAllowed", "the source is not generalized and deallocated")
         if type == NAT:
             for each in body["properties"]["publicIpAddresses"]:
                 self._named(each["id"])
@@ -572,8 +590,7 @@ class Azure:
         if size is None or size["restrictions"]:
             raise RefusalError(409, "SkuNotAvailable")
         storage = wanted["storageProfile"]
-        if storage["osDisk"]["diskSizeGB"] < (64 if storage["imageReference"]["offer"] == "ubuntu-hpc" else 30):
-            raise RefusalError(400, "InvalidParameter")  # smaller than the disk of the image
+        self._check_image(storage)
         cores = int(next(each["value"] for each in size["capabilities"] if each["name"] == "vCPUs"))
         for quota in self._quotas_of(wanted, size):
             if self._used(quota) + cores > self.limits.get(quota, 100):
@@ -591,6 +608,13 @@ class Azure:
         if (size["name"], zone) in self.without_capacity:
             return {"code": "ZonalAllocationFailed" if zone else "AllocationFailed", "message": "none left"}
         return None
+
+    def _check_image(self, storage: Body) -> None:
+        reference = storage["imageReference"]
+        if "id" in reference and ((of := self._by_path(reference["id"])) is None or of.state != "Succeeded"):
+            raise RefusalError(404, "NotFound")
+        if storage["osDisk"]["diskSizeGB"] < (64 if reference.get("offer") == "ubuntu-hpc" else 30):
+            raise RefusalError(400, "InvalidParameter")  # smaller than the disk of the image
 
     def _quotas_of(self, wanted: Body, size: Body) -> tuple[str, ...]:
         """Return the quotas that a new machine needs. Refuse a Spot machine that may not be."""

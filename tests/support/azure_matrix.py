@@ -97,10 +97,17 @@ def requests(
     return [number for number, method in enumerate(methods) if method != "GET" or number % part == 0]
 
 
-def at(world: FaultyWorld, number: int, fault: Fault) -> None:
-    """Let a fault happen at one request."""
+def at(world: FaultyWorld, number: int, fault: Fault, *, for_good: bool = False) -> None:
+    """Let a fault happen at one request. ``for_good``: nothing is sent after it, as the process is gone."""
     numbers = itertools.count()
-    world.fault = lambda method, url, go: fault(go) if next(numbers) == number else go()
+
+    def meets(method: str, url: str, go: Callable[[], Reply]) -> Reply:
+        now = next(numbers)
+        if for_good and now > number:
+            raise KilledError
+        return fault(go) if now == number else go()
+
+    world.fault = meets
 
 
 def run(world: W, act: Callable[[W], object]) -> BaseException | None:

@@ -45,7 +45,8 @@ class Credential:
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[Served]:
+def serve(folder: Path, host: str = "127.0.0.1") -> Iterator[Served]:
+    """``host``: where it listens; its certificate is for localhost alone."""
     require((TYPES / "validate.py").exists(), "types of Azure", f"they are not in {TYPES}")
     require(importlib.util.find_spec("azure") is not None, "azure-core, azure-identity and azure-mgmt-*")
     authority = Authority(folder, "azure-ca")
@@ -78,7 +79,7 @@ def serve(folder: Path) -> Iterator[Served]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("azure"))
     server.socket = context.wrap_socket(server.socket, server_side=True)

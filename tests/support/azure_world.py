@@ -16,12 +16,12 @@ from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.manifest.settings import parse_settings
 from grass.model.lifecycle import NodeState
-from grass.provision.azure import cost, create, delete, nodes, power
+from grass.provision.azure import cost, create, delete, node_image, nodes, power
 from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import remember
-from grass.provision.provisioner import AddedNode, Created, Powered, Scaled, ScaleRequest, Session
+from grass.provision.provisioner import AddedNode, Created, NodeImage, Powered, Scaled, ScaleRequest, Session
 from grass.wire.cloud import CloudCosts
 from tests.doubles.azure_arm import TYPES, Azure
 from tests.support.needs import require
@@ -51,6 +51,8 @@ class World:
     members: dict[str, Member] = field(default_factory=dict)
     """Nodes that the cluster knows."""
     joined: list[HostSettings] = field(default_factory=list)
+    prepared: list[HostSettings] = field(default_factory=list)
+    stripped: list[HostSettings] = field(default_factory=list)
     why: dict[str, str] = field(default_factory=dict)
     """Reasons of nodes that are STOPPED."""
     silent: set[str] = field(default_factory=set)
@@ -101,6 +103,9 @@ class World:
 
     def costs(self) -> CloudCosts:
         return cost.costs(self.session, self.edges)
+
+    def build_image(self, size: str | None = None) -> NodeImage:
+        return node_image.build(self.session, self.edges, size, self.prepared.append, self.stripped.append)
 
     def _nodes(self) -> power.Nodes:
         return power.Nodes(lambda: dict(self.members), self._drain, self._stopped, self._back)

@@ -15,8 +15,8 @@ import pytest
 from grass.errors import GrassError
 from grass.model.lifecycle import NodeState
 from grass.provision.provisioner import Powered, Scaled
-from tests.doubles.azure_arm import IP, NIC, VM
-from tests.support.azure_matrix import NAMES, PARTS, PASSES, SOME_NAMES, faulted, run
+from tests.doubles.azure_arm import IMAGE, IP, NIC, VM
+from tests.support.azure_matrix import FAULTS, NAMES, PARTS, PASSES, SOME_NAMES, at, faulted, requests, run
 from tests.support.azure_world import World
 
 KEPT = ("theirs", "somebody-elses-vm")
@@ -206,3 +206,22 @@ def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothi
             assert [len(world.azure.of(type)) for type in (NIC, IP)] == [left + 1, 1], where
         assert run(world, World.delete) is None, where
         assert nothing_is_left(world) and not world.session.folder.exists(), where
+
+
+@PARTS
+@SOME_NAMES
+def test_after_a_fault_at_any_request_of_an_image_the_same_command_builds_one_and_no_machine_stays(
+    name: str, part: int, memory: Path
+) -> None:
+    for number in requests(new_world, memory / "whole", World.build_image, part, with_a_master):
+        world = new_world(memory / str(number))
+        with_a_master(world)
+        at(world, number, FAULTS[name], for_good="killed" in name)
+        failed = run(world, World.build_image)
+        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+        assert name not in PASSES or failed is None, where
+        assert run(world, World.build_image) is None, where
+        assert [thing.name for thing in world.azure.of(VM) if thing.group == "grass-lab"] == ["lab-master"], where
+        assert len(world.azure.of(NIC)) == 1 and world.azure.of(IMAGE), where
+        if number % 2:
+            assert run(world, World.delete) is None and nothing_is_left(world), where

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from grass.provision.on_premises.bundle import UNKNOWN, planned_bundle
 from grass.provision.on_premises.facts import Facts, Python
 from grass.provision.on_premises.install import bundle_steps
 from grass.provision.on_premises.node_design import fitting
+from grass.provision.on_premises.own_wheel import write_wheel
 from grass.provision.on_premises.requirements import Target
 
 OLD, MIDDLE, NEW = (Python((3, minor, 1), f"/usr/bin/python3.{minor}") for minor in (9, 11, 13))
@@ -62,3 +65,14 @@ def test_a_plan_fetches_no_package(tmp_path: Path) -> None:
     assert {"3.10-x86_64-glibc", "3.14-x86_64-glibc", "3.12-aarch64-glibc"} <= set(planned.nodes)
     lines = [line for step in bundle_steps(planned, "/usr/bin/python3") for line in (step.name, *step.lines())]
     assert lines[0] == "bring the bundle (once its packages are fetched)"
+
+
+def test_the_packages_of_a_cloud_are_known_to_a_checkout_and_to_its_own_wheel(tmp_path: Path) -> None:
+    needed = requirements.of_extra(requirements.AZURE)
+    assert {line.split(">")[0] for line in needed} == {"azure-core", "azure-identity"}
+    _, content = write_wheel()
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        [path] = [each for each in wheel.namelist() if each.startswith("grass_cluster-") and each.endswith("/METADATA")]
+        told = [line for line in wheel.read(path).decode().splitlines() if "azure" in line]
+    assert told == ["Provides-Extra: azure", *(f'Requires-Dist: {line}; extra == "azure"' for line in needed)]
+    assert not [line for line in requirements.own() if "azure" in line], "who has no cloud does without"

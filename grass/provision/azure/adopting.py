@@ -51,7 +51,9 @@ def asked_of(machine: Document) -> Asked:
         spot=spot,
         max_price=float(price) if isinstance(price, int | float) and price > 0 else None,
         stands_in=not spot and "-spot-" in str(machine.get("name")),
-        image=":".join(str(image.get(key)) for key in ("publisher", "offer", "sku", "version")),
+        image=str(image["id"]).rpartition("/")[2]
+        if "id" in image
+        else ":".join(str(image.get(key)) for key in ("publisher", "offer", "sku", "version")),
         disk=disk if isinstance(disk, int) else 0,
     )
 

@@ -17,7 +17,7 @@ from grass.manifest.document import Document
 
 OF_MACHINE = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK)
 ORDER = (
-    *(Kind.KUBERNETES, Kind.REGISTRY, Kind.MACHINE, Kind.CARD, Kind.DISK),
+    *(Kind.KUBERNETES, Kind.REGISTRY, Kind.MACHINE, Kind.IMAGE, Kind.CARD, Kind.DISK),
     *(Kind.NETWORK, Kind.NAT, Kind.ADDRESS, Kind.ROUTES, Kind.RULES),
 )
 """What uses something comes before it. A network names the rules, routes and gateway of its subnets."""

@@ -129,7 +129,7 @@ def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
     record = adopt(session, arm, record)
     assert record.terms is not None
     region = edges.region(arm, record)
-    wanted = {_named(region, size): count for size, count in request.wanted.items()}
+    wanted = {named(region, size): count for size, count in request.wanted.items()}
     if len(wanted) < len(request.wanted):
         raise InputError(f"{', '.join(request.wanted)}: names a size twice")
     new_one = Asked("", request.zone or "", spot=request.spot, max_price=request.max_price)
@@ -143,7 +143,7 @@ def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluste
     return _Known(arm, record, record.terms, region, listed, wanted, change, members, request)
 
 
-def _named(region: Region, size: str) -> str:
+def named(region: Region, size: str) -> str:
     """Return a size as Azure spells it."""
     found = region.sizes.get(size.lower()) or region.sizes.get(f"standard_{size.lower()}")
     return found.name if found else size
@@ -281,7 +281,7 @@ def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
             failed.append(_failure(known, name, found))
         elif name not in known.members or known.members[name].state in _AWAY:
             private = addresses(known.arm, found, wanted[name].label)[1]
-            hosts.append(_host(session, name, private))
+            hosts.append(host_at(session, name, private))
     if failed and not all(isinstance(each, GrassError) for each in ended.values()):
         known.arm.progress(f"{len(failed)} of {len(ended)} machines could not be made; the others go on")
     gpus = {name: size.gpus for name, each in keep.items() if (size := known.region.sizes.get(each.size.lower()))}
@@ -372,7 +372,7 @@ def _flags(request: ScaleRequest) -> str:
     return f" --spot{price}{' --or-regular' if request.or_regular else ''}" if request.spot else ""
 
 
-def _host(session: Session, name: str, address: str) -> HostSettings:
+def host_at(session: Session, name: str, address: str) -> HostSettings:
     """Return how a new node is reached: through the master, if this is not the master. A key that was pinned at its
     address is of an earlier machine."""
     machines = _machines(session)

@@ -19,8 +19,9 @@ from grass.azure.pipeline import managed_identity, open_pipeline
 from grass.errors import GrassError, InputError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.azure_autoscale import Autoscale, Rule
+from grass.manifest.on_premises import HostSettings
 from grass.model.resources import DEVICE, Resources
-from grass.provision.azure import autoscaler, cost, create, delete, nodes, power
+from grass.provision.azure import autoscaler, cost, create, delete, node_image, nodes, power
 from grass.provision.azure.adopting import adopt
 from grass.provision.azure.change import Member
 from grass.provision.azure.edges import Edges
@@ -30,11 +31,13 @@ from grass.provision.azure.needs import waiting
 from grass.provision.azure.record import Asked, load_record
 from grass.provision.azure.setup import Setup
 from grass.provision.layout import user_name
-from grass.provision.on_premises.node_add import Adding
+from grass.provision.on_premises.machines import open_host
+from grass.provision.on_premises.node_add import Adding, prepare_machine
 from grass.provision.on_premises.provisioner import HostsProvisioner
 from grass.provision.provisioner import (
     AutoscaleRequest,
     CanAutoscale,
+    CanBuildImages,
     CanCreate,
     CanPlan,
     CanPowerNodes,
@@ -43,6 +46,7 @@ from grass.provision.provisioner import (
     Created,
     Deleted,
     Finding,
+    NodeImage,
     Powered,
     Scaled,
     ScaleRequest,
@@ -63,6 +67,7 @@ class AzureProvisioner(
     CanPowerNodes,
     CanTellCosts,
     CanAutoscale[AzureSettings],
+    CanBuildImages,
 ):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -158,6 +163,22 @@ class AzureProvisioner(
             autoscaler.run(scaler, edges.clock.sleep, lease, once=request.once)
         finally:
             lease.give_back()
+
+    def build_image(self, size: str | None, client: Client) -> NodeImage:
+        adding = Adding(self._session, client)
+
+        def strip(settings: HostSettings) -> None:
+            with open_host(settings, self._session.client_dir, self._session.ask) as host:
+                host.connect()
+                node_image.strip_host(host)
+
+        return node_image.build(self._session, self._edges, size, lambda host: prepare_machine(adding, host), strip)
+
+    def node_images(self) -> list[NodeImage]:
+        return node_image.images(self._session, self._edges)
+
+    def remove_image(self, name: str) -> None:
+        node_image.remove(self._session, self._edges, name)
 
     def costs(self) -> CloudCosts:
         return cost.costs(self._session, self._edges)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grass.azure.resources import Kind, Site, Terms, names
+from grass.azure.resources import Kind, Site, Terms, builder_name, names
 from grass.manifest.azure import MachineSettings
 from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
@@ -83,8 +83,8 @@ class Record:
         write_private(folder / FILE, indented(self))
 
     def nodes(self, cluster: str) -> dict[str, Asked]:
-        master = names(cluster, "")[Kind.MACHINE]
-        return {name: asked for name, asked in self.machines.items() if name != master}
+        others = (names(cluster, "")[Kind.MACHINE], builder_name(cluster))
+        return {name: asked for name, asked in self.machines.items() if name not in others}
 
 
 _RECORD: Form[Record] = Form(Record)

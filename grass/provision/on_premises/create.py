@@ -35,6 +35,7 @@ from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.masters import load_masters
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
+from grass.provision.on_premises.requirements import AZURE
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.standby import Standby
 from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_steps
@@ -256,7 +257,7 @@ def look(
         progress(f"{label}: its clock differs from this machine's clock by {abs(facts.time - clock.wall()):.0f} s")
     check(host, facts)
     decided = design(settings, facts, host.server_address(), host.server_key())
-    extras = ("azure",) if settings.autoscaler else ()
+    extras = (AZURE,) if settings.autoscaler else ()
     bundle = bundled(decided.target, session.home / "cache", progress, machines=settings.machines, extras=extras)
     return Known(facts, decided, bundle)
 

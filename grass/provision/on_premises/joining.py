@@ -26,9 +26,9 @@ from grass.model.isolation import UidRange
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import ReasonCode
 from grass.network_address import network_address
-from grass.provision.on_premises import node_design, node_paths, node_steps, offers
+from grass.provision.on_premises import install, node_design, node_paths, node_steps, offers, packages
 from grass.provision.on_premises.facts import Facts, gather
-from grass.provision.on_premises.join_record import Own, with_record
+from grass.provision.on_premises.join_record import Own, record_path, with_record
 from grass.provision.on_premises.join_steps import (
     certificate_step,
     claim_step,
@@ -140,6 +140,27 @@ def join(
     if view.state == NodeState.READY:
         check_reached(join_client, label, own, view)
     return view
+
+
+def prepare(
+    host: Host,
+    join_client: JoinClient,
+    invitation: Invitation,
+    name: str,
+    *,
+    progress: Progress,
+    check: Callable[[Join], JoinedView] | None = None,
+) -> None:
+    """Install on a machine what a node of the cluster needs, and no more: the cluster does not know it. Arguments and
+    errors are those of ``join``. What then joins from an image of the machine finds all of it."""
+    found = _checked(host, join_client, invitation, Offer(name=name), progress, None, check)
+    paths, design, bundle = found.paths, found.design, found.asked.bundle
+    steps = [
+        *([packages.fetch_step(design.packages, design.packager)] if design.packages else []),
+        install.record_step(node_steps.made(found.facts, design, paths), record_path(paths)),
+        *node_steps.before_claim(design, paths, invitation.urls, bundle),
+    ]
+    run_steps(host, steps, progress, found.label)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,27 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
         join_client.close()
 
 
+def prepare_machine(adding: Adding, settings: HostSettings) -> None:
+    """Install on a machine what a node needs, without making it one. Raises as ``joining.prepare``."""
+    session, terms = adding.session, adding.client.join_terms()
+    invitation = Invitation(terms.urls, terms.key, "", terms.bundle, terms.cluster)
+    keys = load_client(session.client_dir)
+    join_client = JoinClient(keys.profile, keys.master())
+    try:
+        with open_host(settings, session.client_dir, session.ask) as host:
+            host.connect()
+            joining.prepare(
+                host,
+                join_client,
+                invitation,
+                settings.name or host.name,
+                progress=session.progress,
+                check=lambda request: adding.client.join_check(builtins(request)),
+            )
+    finally:
+        join_client.close()
+
+
 def _add(adding: Adding, join_client: JoinClient, invitation: Invitation, machine: Machine) -> AddedNode:
     session = adding.session
     host = open_host(machine.settings, session.client_dir, session.ask)

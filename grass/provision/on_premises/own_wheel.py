@@ -57,6 +57,11 @@ def _metadata() -> str:
     lines = ["Metadata-Version: 2.1", f"Name: {requirements.DISTRIBUTION}", f"Version: {__version__}"]
     lines += ["License: MIT", "Requires-Python: >=3.10"]
     lines += [f"Requires-Dist: {line}" for line in requirements.own()]
+    # who makes a cluster with this wheel brings them to the master of a cloud
+    lines += [f"Provides-Extra: {requirements.AZURE}"]
+    lines += [
+        f'Requires-Dist: {line}; extra == "{requirements.AZURE}"' for line in requirements.of_extra(requirements.AZURE)
+    ]
     return "\n".join(lines) + "\n"
 
 

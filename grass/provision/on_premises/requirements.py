@@ -17,6 +17,8 @@ import grass
 from grass.lines import lines_of
 
 DISTRIBUTION = "grass-cluster"
+AZURE = "azure"
+"""Extra of what speaks to Azure."""
 _OLDEST_GLIBC = (2, 17)
 _NODES_GLIBC = (2, 28)
 """Oldest C library that nodes may have. Nodes may have an older C library than the master."""
@@ -98,12 +100,8 @@ def of_extra(extra: str) -> list[str]:
     from packaging.requirements import Requirement
 
     found = [Requirement(line) for line in distribution(DISTRIBUTION).requires or []]
-    wanted = [line for line in found if line.marker and line.marker.evaluate({"extra": extra})]
-    return [
-        str(line).partition(";")[0].strip()
-        for line in wanted
-        if not line.marker or not line.marker.evaluate({"extra": ""})
-    ]
+    wanted = [line for line in found if line.marker is not None and line.marker.evaluate({"extra": extra})]
+    return [str(line).partition(";")[0].strip() for line in wanted if f'"{extra}"' in str(line.marker)]
 
 
 def of_node() -> list[str]:
