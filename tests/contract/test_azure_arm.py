@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def test_a_cluster_is_made_and_removed_over_the_real_pipeline(trusted: Served, t
     azure.limits |= {"cores": 20, "standardBSFamily": 10}
     there: dict[str, Member] = {}
 
-    def join(hosts: Sequence[HostSettings]) -> list[AddedNode]:
+    def join(hosts: Sequence[HostSettings], gpus: Mapping[str, int]) -> list[AddedNode]:
         there.update({str(host.name): Member(NodeState.READY) for host in hosts})
         return []
 

@@ -171,7 +171,7 @@ def test_what_the_master_makes_the_user_finds_and_what_the_user_makes_the_master
     assert [host.through for host in master.world.joined] == [None], "the master reaches it without a way between"
     master.waiting = 0
     user.scale(Standard_B2s=2)
-    assert "lab-b2s-1: made by the autoscaler" in user.said
+    assert "lab-b2s-1: found on Azure" in user.said
     assert sorted(user.members) == ["lab-b2s-1", "lab-b2s-2"] and len(azure.of(VM)) == 3, "none is made twice"
     master.look(700.0)
     master.look()

@@ -225,3 +225,23 @@ def test_after_a_fault_at_any_request_of_an_image_the_same_command_builds_one_an
         assert len(world.azure.of(NIC)) == 1 and world.azure.of(IMAGE), where
         if number % 2:
             assert run(world, World.delete) is None and nothing_is_left(world), where
+
+
+def with_an_identity(world: World) -> None:
+    world.create(autoscale={"on_master": True, "sizes": {"Standard_B2s": {"max": 1}}})
+
+
+@PARTS
+@SOME_NAMES
+def test_after_a_fault_while_the_master_gets_an_identity_the_same_command_gives_it(
+    name: str, part: int, memory: Path
+) -> None:
+    for number, world, failed, where in faulted(name, with_an_identity, part, memory, with_a_master):
+        assert name not in PASSES or failed is None, where
+        assert run(world, with_an_identity) is None, where
+        [master] = [thing for thing in world.azure.of(VM) if thing.name == "lab-master"]
+        assert master.body["identity"] == {"type": "SystemAssigned"} and world.autoscaler, where
+        if number % 2:
+            assert run(world, World.create) is None and world.autoscaler == "", where
+            assert master.body["identity"] == {"type": "None"}, where
+        assert run(world, World.delete) is None and nothing_is_left(world), where

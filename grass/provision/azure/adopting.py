@@ -26,7 +26,7 @@ def adopt(session: Session, arm: Arm, record: Record) -> Record:
     for name, asked in strange.items():
         note(session.folder, name, asked)
     if strange:
-        session.progress(f"{', '.join(sorted(strange))}: made by the autoscaler")
+        session.progress(f"{', '.join(sorted(strange))}: found on Azure")
     return record.with_machines(strange)
 
 

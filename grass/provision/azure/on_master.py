@@ -93,7 +93,8 @@ def go_on(
         try:
             look()
         except AzureForbiddenError as error:
-            problem(f"{error}; an owner of the subscription or the group runs this once: {setup.command}")
+            what = str(error).partition("; ask an owner")[0]  # the command below is that advice, for this identity
+            problem(f"{what}; an owner of the subscription or the group runs this once: {setup.command}")
         except AzureLoginError as error:
             problem(f"the identity of its machine gives no token: {str(error).partition('; ')[0]}")
         except GrassError as error:
