@@ -204,7 +204,7 @@ def test_the_master_makes_and_stops_machines_by_itself_once_it_has_its_role(
         file_of_job = cluster.home / "waits.yml"
         file_of_job.write_text(json.dumps({"name": "waits", "components": {"t": {"command": "echo from the sky"}}}))
         cluster.good("job", "start", str(file_of_job))
-        cluster.good("job", "wait", "waits", "--timeout", "240s")
+        cluster.good("job", "wait", "waits", "--timeout", "10m")
         assert "from the sky" in cluster.good("job", "logs", "waits")
         assert cloud_of(cluster)["holder"] == "the master" and not cloud_of(cluster)["problem"]
         refused = cluster.grass("autoscale", str(cluster.file()), "--once")
