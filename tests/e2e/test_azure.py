@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +25,8 @@ from tests.support.waiting import wait_until
 _AZ = """#!/bin/sh
 date -d '+1 hour' '+{"accessToken":"good","expiresOn":"%Y-%m-%d %H:%M:%S.000000","expires_on":%s,"tenant":"t"}'
 """
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 as localhost for `grass` here, and for hosts of the lab
 
 
 def host_of(lab: SessionLab, machine: str) -> Host:
@@ -179,7 +177,7 @@ def test_the_master_makes_and_stops_machines_by_itself_once_it_has_its_role(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "az").write_text(_AZ)
     (tmp_path / "bin" / "az").chmod(0o755)
-    with serve(tmp_path, gateway) as served, metadata_service(gateway) as metadata, forwarded(served, gateway):
+    with serve(tmp_path, EVERYWHERE) as served, metadata_service(gateway) as metadata:
         azure = served.azure
         azure.boot = lambda machine: first_boot(lab, machine)
 
@@ -221,35 +219,6 @@ def test_the_master_makes_and_stops_machines_by_itself_once_it_has_its_role(
 def cloud_of(cluster: Cluster) -> dict[str, Any]:
     found = json.loads(cluster.good("status", "-o", "json"))["cloud"]
     return found or {"holder": "", "problem": ""}
-
-
-@contextmanager
-def forwarded(served: Served, gateway: str) -> Iterator[None]:
-    """Let this machine reach the double as localhost as well."""
-    port = int(served.azure.endpoint.rpartition(":")[2])
-
-    def serve_one(ours: socket.socket) -> None:
-        theirs = socket.create_connection((gateway, port))
-        for one, other in ((ours, theirs), (theirs, ours)):
-            threading.Thread(target=copy_bytes, args=(one, other), daemon=True).start()
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                serve_one(listener.accept()[0])
-
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield
-
-
-def copy_bytes(one: socket.socket, other: socket.socket) -> None:
-    with suppress(OSError):
-        while data := one.recv(65536):
-            other.sendall(data)
-    for each in (one, other):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.nightly  # tests/unit/test_azure_image.py
