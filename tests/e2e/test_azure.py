@@ -26,7 +26,8 @@ _AZ = """#!/bin/sh
 date -d '+1 hour' '+{"accessToken":"good","expiresOn":"%Y-%m-%d %H:%M:%S.000000","expires_on":%s,"tenant":"t"}'
 """
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 as localhost for `grass` here, and for hosts of the lab
+EVERYWHERE = "0.0.0.0"
+"""As localhost for `grass` here, and as the gateway for hosts of the lab."""
 
 
 def host_of(lab: SessionLab, machine: str) -> Host:
