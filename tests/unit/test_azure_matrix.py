@@ -236,7 +236,7 @@ def with_an_identity(world: World) -> None:
 def test_after_a_fault_while_the_master_gets_an_identity_the_same_command_gives_it(
     name: str, part: int, memory: Path
 ) -> None:
-    for number, world, failed, where in faulted(name, with_an_identity, part, memory, with_a_master):
+    for number, world, failed, where in faulted(new_world, name, with_an_identity, part, memory, with_a_master):
         assert name not in PASSES or failed is None, where
         assert run(world, with_an_identity) is None, where
         [master] = [thing for thing in world.azure.of(VM) if thing.name == "lab-master"]

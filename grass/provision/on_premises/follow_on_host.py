@@ -63,7 +63,7 @@ def _say(line: str) -> None:
 
 
 def main(cluster: str) -> None:
-    """A notice that is not followed is no failure of the unit, of which the cluster would be told each time."""
+    """A notice that is not followed is no failure of the unit: else the cluster would hear of it each time."""
     name = os.uname().nodename
     clock.sleep(_LEAST + crc32(name.encode()) % _SPREAD)
     try:
