@@ -76,9 +76,10 @@ def scale(
     if not spot and (max_price is not None or or_regular):
         raise InputError("--max-price and --or-regular need --spot")
     provisioner = need(provisioning.of_cluster(invocation), CanScaleNodes)
+    patience, move = _ending(timeout, deadline, force=force)
     tell = (lambda line: output.raw(line + "\n")) if plan else None
     scaled = provisioner.scale_nodes(
-        ScaleRequest(wanted, zone, tell, spot, max_price, or_regular),
+        ScaleRequest(wanted, zone, tell, spot, max_price, or_regular, patience, move),
         invocation.client(),
         lambda name: take_out(invocation, name, None if force else timeout, deadline, force=force),
     )
@@ -89,7 +90,7 @@ def scale(
         output.error(f"{one.label}: {str(one.error).removeprefix(f'{one.label}: ')}", code=one.code)
     views = [one.view for one in scaled.nodes if one.view is not None]
     gone = [f"{name} is removed, with its machine" for name in scaled.removed]
-    gone += scaled.lines
+    gone += scaled.lines  # of pools, whose machines are no nodes
     wire = {"nodes": views, "removed": list(scaled.removed), "pools": list(scaled.lines)}
     now = clock.wall()
     if not failed or views or gone:
@@ -106,6 +107,13 @@ def scale(
         )
     # what failed is only a part: something exists
     return max((one.exit_code if one.exit_code != 2 else 1 for one in failed), default=0)
+
+
+def _ending(timeout: float, deadline: float | None, *, force: bool) -> tuple[float, bool]:
+    """Return how long tasks on machines that go may end, and whether they start elsewhere after that."""
+    if force:
+        return 0.0, True
+    return (timeout, False) if deadline is None else (min(deadline, timeout), True)
 
 
 def _wanted(words: Sequence[str]) -> dict[str, int]:

@@ -143,6 +143,7 @@ class ScaleRequest:
 
     ``spot``: it is about nodes that the cloud may take back, which count apart. ``max_price``: dollars an hour for each
     new one; None: the regular price. ``or_regular``: make regular nodes in place of those that cannot be had.
+    ``patience``: seconds for tasks of what is removed to end; ``move``: after that, they start elsewhere.
     """
 
     wanted: Mapping[str, int]
@@ -151,6 +152,8 @@ class ScaleRequest:
     spot: bool = False
     max_price: float | None = None
     or_regular: bool = False
+    patience: float = 0.0
+    move: bool = True
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,9 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     assert (vm.provisioning_state, vm.hardware_profile.vm_size) == ("Succeeded", "Standard_B2s")
     [card] = vm.network_profile.network_interfaces
     assert network.network_interfaces.get("typed", card.id.rpartition("/")[2], **pinned).ip_configurations
-    assert {usage.name.value: usage.limit for usage in compute.usage.list("westeurope")}["cores"] == 4
+    assert {usage.name.value: usage.limit for usage in compute.usage.list("westeurope")}["cores"] == azure.limits[
+        "cores"
+    ]
     assert len([sku for sku in compute.resource_skus.list(filter="location eq 'westeurope'")]) == len(azure.skus)
     compute.virtual_machines.begin_deallocate("typed", machine.name).result()
     [seen] = [each for each in compute.virtual_machines.list_all(status_only="true") if each.name == machine.name]
@@ -212,6 +214,9 @@ def test_microsofts_typed_clients_make_the_same_kubernetes_and_find_it(trusted: 
     assert service.agent_pools.begin_create_or_update("typed", cluster.name, one.name, one.body).result().count == 1
     listed = {each.name: each.mode for each in service.agent_pools.list("typed", cluster.name)}
     assert listed == {"system": "System", "d8sv5": "User"}
+    machines = {"machineNames": ["aks-d8sv5-1234-vmss000000"]}
+    service.agent_pools.begin_delete_machines("typed", cluster.name, one.name, machines).result()
+    assert service.agent_pools.get("typed", cluster.name, one.name).count == 0
     service.managed_clusters.begin_stop("typed", cluster.name).result()
     assert service.managed_clusters.get("typed", cluster.name).power_state.code == "Stopped"
     service.managed_clusters.begin_start("typed", cluster.name).result()

@@ -48,6 +48,8 @@ class Aks:
     pools: dict[tuple[str, str], Body] = field(default_factory=dict)
     """(cluster, pool), in lower case → its properties, with its state."""
     roles: dict[str, Body] = field(default_factory=dict)
+    given_up: list[str] = field(default_factory=list)
+    """Names of machines that were removed by name."""
 
     def __post_init__(self) -> None:
         self.azure.more, self.azure.more_cores = self.answer, self.cores
@@ -84,11 +86,18 @@ class Aks:
             return self._one(asked, group, type, name, there)
         if there is None:
             raise RefusalError(404, "ResourceNotFound")
-        if rest.lower() == "/agentpools":
-            listed = [self._shown_pool(there, each) for each in self._pools(there)]
-            return Answer(200, {"value": listed}, {})
-        if rest.lower().startswith("/agentpools/"):
-            return self._pool(asked, there, rest.rpartition("/")[2])
+        return self._below(asked, there, rest)
+
+    def _below(self, asked: Asked, there: Thing, rest: str) -> Answer:
+        """Answer for what is below a cluster or registry: pools and actions."""
+        match rest.strip("/").split("/"):
+            case ["agentPools"]:
+                listed = [self._shown_pool(there, each) for each in self._pools(there)]
+                return Answer(200, {"value": listed}, {})
+            case ["agentPools", name]:
+                return self._pool(asked, there, name)
+            case ["agentPools", name, "deleteMachines"]:
+                return self._give_up(asked, there, name)
         assert asked.method == "POST" and asked.body is None
         return self._act(there, rest.strip("/"))
 
@@ -279,6 +288,21 @@ class Aks:
 
     def _pools(self, cluster: Thing) -> list[str]:
         return [name for owner, name in self.pools if owner == cluster.name.lower()]
+
+    def _give_up(self, asked: Asked, cluster: Thing, name: str) -> Answer:
+        """Remove machines by name. The count of their pool follows."""
+        there = self.pools.get((cluster.name.lower(), name))
+        if there is None:
+            raise RefusalError(404, "ResourceNotFound")
+        machines = (asked.body or {}).get("machineNames", [])
+        assert asked.method == "POST" and machines and set(asked.body or {}) == {"machineNames"}
+        if cluster.going or cluster.busy > self.azure.steady():
+            raise RefusalError(409, "AnotherOperationInProgress")
+        if len(set(machines)) != len(machines) or len(machines) > there["count"]:
+            raise RefusalError(400, "InvalidParameter")
+        there["count"] -= len(machines)
+        self.given_up += machines
+        return self._accepted(cluster, 202, 60.0, name)
 
     def _pool(self, asked: Asked, cluster: Thing, name: str) -> Answer:
         there = self.pools.get((cluster.name.lower(), name))

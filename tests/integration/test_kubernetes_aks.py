@@ -19,6 +19,8 @@ import pytest
 import yaml
 
 from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.names import JOB
+from grass.provision.aks.machines import POOL
 from tests.doubles.azure_aks import CLUSTER, Aks
 from tests.support import kubernetes
 from tests.support.aks_world import SKUS
@@ -46,6 +48,27 @@ class CommandLine:
 
 def words(text: str) -> str:
     return " ".join(text.split())
+
+
+def closed(server: ApiServer, machine: str) -> bool:
+    return bool(server.get(f"/api/v1/nodes/{machine}", kubernetes.ANY)["spec"].get("unschedulable"))
+
+
+@contextmanager
+def machine_of(server: ApiServer, pool: str, namespace: str) -> Iterator[tuple[str, str]]:
+    """A machine of a pool, on which nothing runs but what looks like the pod of a task. Yield its name, and the pod's
+    path."""
+    name, pods = f"aks-{pool}-{namespace}", f"/api/v1/namespaces/{namespace}/pods"
+    server.post("/api/v1/nodes", {"metadata": {"name": name, "labels": {POOL: pool}}}, kubernetes.ANY)
+    spec = {"nodeName": name, "containers": [{"name": "t", "image": IMAGE}]}
+    body = {"metadata": {"name": "task", "labels": {JOB: "other"}}, "spec": spec}
+    try:
+        server.post(pods, body, kubernetes.ANY)
+        yield name, f"{pods}/task"
+    finally:
+        for path, options in ((f"{pods}/task", {"gracePeriodSeconds": 0}), (f"/api/v1/nodes/{name}", {})):
+            with suppress(RefusedError):
+                server.delete(path, kubernetes.ANY, options)
 
 
 @contextmanager
@@ -145,7 +168,12 @@ def test_a_kubernetes_on_azure_runs_a_job_is_scaled_stopped_started_and_leaves_n
         assert "pool d8sv5 has 1 machine of Standard_D8s_v5" in grass("node", "scale", "Standard_D8s_v5", "1")
         assert aks.counts() == {"system": 1, "d8sv5": 1}
         assert "pool d8sv5 running 1 × Standard_D8s_v5" in words(grass("cost"))
-        grass("node", "scale", "Standard_D8s_v5", "0", "--plan")
+        with machine_of(server, "d8sv5", name) as (one, pod):
+            late = grass("node", "scale", "Standard_D8s_v5", "0", "--timeout", "1s", code=124)
+            assert f"tasks on {one} (1) have not ended" in words(late) and not closed(server, one)
+            server.delete(pod, kubernetes.ANY, {"gracePeriodSeconds": 0})
+            assert "pool d8sv5 is empty" in grass("node", "scale", "Standard_D8s_v5", "0")
+            assert closed(server, one) and aks.given_up == [one] and aks.counts()["d8sv5"] == 0
         said = grass("stop", "sky")
         assert "Kubernetes sky-aks: is stopped" in said and aks.cluster().power == "Stopped"
         assert "pool system stopped" in words(grass("cost"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grass.azure.arm import Clock, Reply
-from grass.errors import GrassError
+from grass.errors import GrassError, WaitTimeoutError
 from grass.manifest.aks import AksSettings
 from grass.manifest.document import Document
 from grass.manifest.local_settings import KubernetesSettings
@@ -19,6 +19,7 @@ from grass.manifest.settings import parse_settings
 from grass.mode_file import write_mode
 from grass.provision.aks import cost, create, delete, power, scale
 from grass.provision.aks.edges import Edges, Local
+from grass.provision.aks.machines import Emptying
 from grass.provision.aks.objects import Wanted
 from grass.provision.provisioner import Created, RunsAlreadyError, Scaled, ScaleRequest, Session
 from grass.system.tree_removal import remove_tree
@@ -50,6 +51,11 @@ class World:
     provided: list[tuple[str, Wanted]] = field(default_factory=list)
     broken: GrassError | None = None
     """Why the master cannot be started here."""
+    emptied: list[Emptying] = field(default_factory=list)
+    busy: bool = False
+    """Whether tasks on machines that are to go never end."""
+    known_machines: int = 100
+    """How many machines of a pool Kubernetes knows."""
     fault: Callable[[str, str, Callable[[], Reply]], Reply] = lambda method, url, go: go()
     token: str = "good"
     ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
@@ -64,7 +70,8 @@ class World:
         local = Local(self._create, self._start, self._stop, self._end, self._remove)
         clock = Clock(lambda: self.now, self._sleep)
         self.edges = Edges(
-            local, lambda _: self._send, clock, lambda: next(self.ids), self._provide, lambda: EPOCH + self.now
+            *(local, lambda _: self._send, clock, lambda: next(self.ids), self._provide),
+            *(lambda: EPOCH + self.now, self._empty),
         )
         self.session = Session("lab", self.home, self.said.append)
 
@@ -142,6 +149,12 @@ class World:
     def _remove(self) -> None:
         self.runs = False
         remove_tree(self.session.folder)
+
+    def _empty(self, kubeconfig: Path, wanted: Emptying, say: Callable[[str], None]) -> list[str]:
+        self.emptied.append(wanted)
+        if self.busy:
+            raise WaitTimeoutError(f"pool {wanted.pool}: tasks have not ended")
+        return [f"aks-{wanted.pool}-{number}" for number in range(wanted.count)][: self.known_machines]
 
     def _provide(self, kubeconfig: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
         self.provided.append((kubeconfig.read_text(), wanted))

@@ -9,6 +9,7 @@ import pytest
 from grass.azure.aks import pool_name
 from grass.errors import ConflictError, InputError
 from grass.provision.aks import scale
+from grass.provision.aks.machines import Emptying, choose
 from grass.provision.aks.provisioner import AksProvisioner
 from grass.provision.provisioner import CanAddNodes, CanPowerNodes, RunsAlreadyError, ScaleRequest, Session, need
 from tests.doubles.azure_aks import CLUSTER
@@ -74,7 +75,7 @@ def test_a_plan_has_figures_and_changes_nothing(made: World) -> None:
     assert "quota Quota standardDSv5Family: 16 of 20 cores are left; 8 after it" in text
     assert len(made.changes) == before
     made.scale(D8s_v5=1)
-    assert "Azure chooses the machines that go" in made.scale_plan(D8s_v5=0)
+    assert "machines with the fewest tasks go, once these have ended" in made.scale_plan(D8s_v5=0)
 
 
 def test_more_than_the_quota_is_refused_with_the_figure_before_anything_changes(made: World) -> None:
@@ -145,6 +146,38 @@ def test_without_capacity_the_others_are_made_and_the_reason_is_told(made: World
     assert found.lines == ("pool e4sv5 has 1 machine of Standard_E4s_v5",)
     made.azure.without_capacity = set()
     assert made.scale(D8s_v5=1).nodes == ()
+
+
+# machines that go
+
+
+def test_machines_that_go_are_emptied_then_removed_by_name(made: World) -> None:
+    made.scale(D8s_v5=2)
+    request = ScaleRequest({"D8s_v5": 1}, patience=60.0, move=False)
+    assert scale.scale(made.session, made.edges, request).nodes == ()
+    assert made.emptied == [Emptying("d8sv5", 1, 60.0, False)] and made.aks.given_up == ["aks-d8sv5-0"]
+    assert made.aks.counts()["d8sv5"] == 1 and not made.changes[-1].startswith("PUT")
+
+
+def test_a_pool_whose_tasks_do_not_end_stays(made: World) -> None:
+    made.scale(D8s_v5=1)
+    made.busy = True
+    [failed] = made.scale(D8s_v5=0).nodes
+    assert failed.exit_code == 124 and made.aks.counts()["d8sv5"] == 1
+
+
+def test_machines_that_kubernetes_does_not_know_are_azures_choice(made: World) -> None:
+    made.scale(D8s_v5=2)
+    made.known_machines = 1
+    assert made.scale(D8s_v5=0).lines == ("pool d8sv5 is empty",)
+    assert made.aks.given_up == [] and made.aks.counts()["d8sv5"] == 0
+
+
+def test_those_that_take_no_pods_go_first_then_those_with_the_fewest_tasks() -> None:
+    tasks = {"a": 0, "b": 2, "c": 1, "d": 5}
+    assert choose(tasks, frozenset(), 2) == ["a", "c"]
+    assert choose(tasks, frozenset(["d"]), 2) == ["d", "a"]
+    assert choose(tasks, frozenset(), 9) == ["a", "c", "b", "d"]
 
 
 # stop, start, cost

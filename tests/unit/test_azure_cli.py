@@ -9,6 +9,7 @@ import pytest
 from grass.cli.cost import _lines
 from grass.cli.node import drained
 from grass.cli.node_power import _is_empty
+from grass.cli.node_scale import _ending
 from grass.errors import InputError
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
@@ -61,3 +62,9 @@ def test_costs_go_on_by_the_hourly_price_while_nobody_looks() -> None:
         assert after.spent == pytest.approx(before.spent + (before.hourly or 0.0))
         assert after.hours == pytest.approx(before.hours + (before.state == "running"))
     assert CloudCosts(1.0, 100.0, MACHINES).until(50.0).machines == MACHINES, "clocks may differ"
+
+
+def test_tasks_on_machines_that_go_may_end_as_long_as_the_options_say() -> None:
+    assert _ending(3600.0, None, force=False) == (3600.0, False)
+    assert _ending(3600.0, 60.0, force=False) == (60.0, True)
+    assert _ending(3600.0, None, force=True) == (0.0, True)

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from grass.azure.aks import Pool, Terms, is_stopped, kubernetes, pool, pool_name
 from grass.azure.arm import Arm, failed, state_of
 from grass.azure.catalogue import Price, Quota
-from grass.azure.faults import AzureError, Fault
+from grass.azure.faults import AzureError, AzureSlowError, Fault
 from grass.azure.finder import obstacles, quotas_of, taken
-from grass.azure.resources import ID_TAG
-from grass.errors import ConflictError, GrassError, InputError
+from grass.azure.resources import ID_TAG, Wanted
+from grass.errors import ConflictError, GrassError, InputError, WaitTimeoutError
 from grass.manifest.azure_images import obstacles_to, start_of
 from grass.manifest.document import Document
 from grass.provision.aks.edges import Edges
 from grass.provision.aks.look import alternatives, disk_price, size_prices
+from grass.provision.aks.machines import Emptying
 from grass.provision.aks.metering import look_later
 from grass.provision.aks.plan import times
-from grass.provision.aks.record import Record, load_record, record_of
+from grass.provision.aks.record import KUBECONFIG, Record, load_record, record_of
 from grass.provision.azure.look import Region, Subscription, region_of
 from grass.provision.azure.plan import NO_PROMISE, alternatives_text, money, size_text
 from grass.provision.filelock import cluster_lock
@@ -54,7 +55,7 @@ def scale(session: Session, edges: Edges, request: ScaleRequest) -> Scaled:
                 request.plan(line)
             return Scaled()
         try:
-            results = [_set(session, known, name, known.wanted[name]) for name in _in_order(known)]
+            results = [_set(session, edges, known, name, request) for name in _in_order(known)]
         finally:
             if (record := load_record(session.folder)) is not None:
                 look_later(known.arm, record, session, edges)
@@ -141,7 +142,7 @@ def _plan(known: _Known) -> Iterator[str]:
         yield f"pool {name}: {before} → {like.count} machines of {like.size}{about}"
         yield f"  {_price(prices[like.size], disk, like.count)}; not paid while the cluster is stopped"
         if like.count < before:
-            yield "  Azure chooses the machines that go; tasks on them start elsewhere"
+            yield "  machines with the fewest tasks go, once these have ended"
         if size is not None:
             after = taken(size, after, like.count - before)
     named = [known.region.sizes.get(like.size.lower()) for like in known.wanted.values()]
@@ -155,9 +156,12 @@ def _price(machine: Price, disk: Price, count: int) -> str:
     return f"machines {money(times(machine, count))}; their disks {money(times(disk, count))}"
 
 
-def _set(session: Session, known: _Known, name: str, like: Pool) -> tuple[str, GrassError | None]:
-    """Set the count of one pool; once more if Azure failed. Return its name, and why it failed."""
-    arm, each = known.arm, pool(known.terms, known.record.site, name, like)
+def _set(
+    session: Session, edges: Edges, known: _Known, name: str, request: ScaleRequest
+) -> tuple[str, GrassError | None]:
+    """Set the count of one pool. Return its name, and why it failed."""
+    arm, like = known.arm, known.wanted[name]
+    each = pool(known.terms, known.record.site, name, like)
     record = load_record(session.folder) or known.record
     found = arm.find(each.path, each.kind.version, each.label)
     if found is None and not like.count:
@@ -165,20 +169,51 @@ def _set(session: Session, known: _Known, name: str, like: Pool) -> tuple[str, G
     if found is not None and state_of(found) == "Succeeded" and found["properties"].get("count") == like.count:
         return name, None
     replace(record, pools={**record.pools, name: like}).save(session.folder)
+    try:
+        if (surplus := known.before[name] - like.count) > 0:
+            wanted = Emptying(name, surplus, request.patience, request.move)
+            machines = edges.empty(session.folder / KUBECONFIG, wanted, session.progress)
+            if len(machines) == surplus:  # otherwise, Azure chooses
+                _give_up(arm, each, machines, like.count)
+        _ask(arm, each)
+    except (AzureError, WaitTimeoutError) as error:
+        if isinstance(error, AzureSlowError):
+            raise
+        return name, error
+    return name, None
+
+
+def _give_up(arm: Arm, each: Wanted, machines: list[str], count: int) -> None:
+    """Remove machines of a pool, which are empty."""
+
+    def has_begun() -> bool:
+        return _count(arm, each) == count
+
+    url = arm.url(f"{each.path}/deleteMachines", each.kind.version)
+    accepted = arm.request("POST", url, each.label, {"machineNames": machines}, seen=has_begun)
+    arm.finish(accepted, f"{each.label}: removing {', '.join(machines)}", usual=each.kind.usual)
+
+
+def _count(arm: Arm, each: Wanted) -> object:
+    """Return how many machines a pool has, once Azure works on it no more."""
+    found = arm.until_settled(each.path, each.kind, each.label)
+    return found["properties"].get("count") if found is not None and state_of(found) == "Succeeded" else None
+
+
+def _ask(arm: Arm, each: Wanted) -> None:
+    """Let a pool have its count, unless it has; once more if Azure failed."""
     for last in (False, True):
+        if _count(arm, each) == each.body["properties"]["count"]:
+            return
         try:
-            arm.finish(
-                arm.put(each.kind, each.path, each.body, each.label), f"{each.label}: scaling", usual=each.kind.usual
-            )
-            found = arm.until_settled(each.path, each.kind, each.label)
-            if found is None or state_of(found) != "Succeeded":
-                raise failed(each.label)
-            return name, None
+            accepted = arm.put(each.kind, each.path, each.body, each.label)
+            arm.finish(accepted, f"{each.label}: scaling", usual=each.kind.usual)
         except AzureError as error:
             if last or error.refusal.fault not in (Fault.PERMANENT, Fault.UNSURE):
-                return name, error
+                raise
             arm.progress(f"{error}; trying once more")
-    raise AssertionError("the last try returns")
+    if _count(arm, each) != each.body["properties"]["count"]:
+        raise failed(each.label)
 
 
 def _done(name: str, known: _Known) -> str:
