@@ -40,6 +40,14 @@ PLUGIN = "/apis/apps/v1/namespaces/kube-system/daemonsets/grass-gpus"
 class CommandLine:
     env: dict[str, str]
 
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """End what a test that failed left of the cluster on this machine."""
+        try:
+            yield
+        finally:
+            subprocess.run([GRASS, "delete", "sky"], env=self.env, capture_output=True, timeout=120, check=False)
+
     def __call__(self, *words: str, code: int = 0) -> str:
         done = subprocess.run([GRASS, *words], env=self.env, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -144,47 +152,48 @@ def test_a_kubernetes_on_azure_runs_a_job_is_scaled_stopped_started_and_leaves_n
             "namespace": {"namespace": name, "name": "pods", "image": IMAGE},
         }
         (tmp_path / "sky.yml").write_text(yaml.safe_dump(file))
-        assert "pool system: 1 × Standard_D4s_v5" in grass("create", str(tmp_path / "sky.yml"), "--plan")
-        said = grass("create", str(tmp_path / "sky.yml"))
-        assert "images are pulled with a Secret" in said and "cluster sky is ready" in said
-        assert [node["name"] for node in json.loads(grass("node", "list", "-o", "json"))] == ["pods"]
-        push(f"{host}/trainer:1")
-        job = {
-            "name": "first",
-            "components": {
-                "t": {
-                    "runtime": "kubernetes",
-                    "image": f"{host}/trainer:1",
-                    "command": "echo from the sky; echo kept > $GRASS_OUTPUT/kept.txt",
-                    "resources": {"cpu": 0.1, "memory": "16MiB"},
-                }
-            },
-        }
-        (tmp_path / "job.yml").write_text(yaml.safe_dump(job))
-        grass("job", "start", str(tmp_path / "job.yml"))
-        grass("job", "wait", "first", "--timeout", "100s")
-        assert "from the sky" in grass("job", "logs", "first")
-        assert [each.read_text() for each in (tmp_path / "share" / "jobs").glob("*/kept.txt")] == ["kept\n"]
-        assert "pool d8sv5 has 1 machine of Standard_D8s_v5" in grass("node", "scale", "Standard_D8s_v5", "1")
-        assert aks.counts() == {"system": 1, "d8sv5": 1}
-        assert "pool d8sv5 running 1 × Standard_D8s_v5" in words(grass("cost"))
-        with machine_of(server, "d8sv5", name) as (one, pod):
-            late = grass("node", "scale", "Standard_D8s_v5", "0", "--timeout", "1s", code=124)
-            assert f"tasks on {one} (1) have not ended" in words(late) and not closed(server, one)
-            server.delete(pod, kubernetes.ANY, {"gracePeriodSeconds": 0})
-            assert "pool d8sv5 is empty" in grass("node", "scale", "Standard_D8s_v5", "0")
-            assert closed(server, one) and aks.given_up == [one] and aks.counts()["d8sv5"] == 0
-        said = grass("stop", "sky")
-        assert "Kubernetes sky-aks: is stopped" in said and aks.cluster().power == "Stopped"
-        assert "pool system stopped" in words(grass("cost"))
-        grass("node", "scale", "Standard_D8s_v5", "0", code=2)
-        grass("start", "sky")
-        wait_until(
-            lambda: [node["state"] for node in json.loads(grass("node", "list", "-o", "json"))] == ["READY"],
-            60,
-            "the node",
-        )
-        grass("job", "start", str(tmp_path / "job.yml"), "--name", "second")
-        grass("job", "wait", "second", "--timeout", "100s")
-        grass("delete", "sky")
-        assert azure.of(CLUSTER) == [] and azure.empty() and not (tmp_path / "home" / "clusters" / "sky").exists()
+        with grass.cleared():
+            assert "pool system: 1 × Standard_D4s_v5" in grass("create", str(tmp_path / "sky.yml"), "--plan")
+            said = grass("create", str(tmp_path / "sky.yml"))
+            assert "images are pulled with a Secret" in said and "cluster sky is ready" in said
+            assert [node["name"] for node in json.loads(grass("node", "list", "-o", "json"))] == ["pods"]
+            push(f"{host}/trainer:1")
+            job = {
+                "name": "first",
+                "components": {
+                    "t": {
+                        "runtime": "kubernetes",
+                        "image": f"{host}/trainer:1",
+                        "command": "echo from the sky; echo kept > $GRASS_OUTPUT/kept.txt",
+                        "resources": {"cpu": 0.1, "memory": "16MiB"},
+                    }
+                },
+            }
+            (tmp_path / "job.yml").write_text(yaml.safe_dump(job))
+            grass("job", "start", str(tmp_path / "job.yml"))
+            grass("job", "wait", "first", "--timeout", "100s")
+            assert "from the sky" in grass("job", "logs", "first")
+            assert [each.read_text() for each in (tmp_path / "share" / "jobs").glob("*/kept.txt")] == ["kept\n"]
+            assert "pool d8sv5 has 1 machine of Standard_D8s_v5" in grass("node", "scale", "Standard_D8s_v5", "1")
+            assert aks.counts() == {"system": 1, "d8sv5": 1}
+            assert "pool d8sv5 running 1 × Standard_D8s_v5" in words(grass("cost"))
+            with machine_of(server, "d8sv5", name) as (one, pod):
+                late = grass("node", "scale", "Standard_D8s_v5", "0", "--timeout", "1s", code=124)
+                assert f"tasks on {one} (1) have not ended" in words(late) and not closed(server, one)
+                server.delete(pod, kubernetes.ANY, {"gracePeriodSeconds": 0})
+                assert "pool d8sv5 is empty" in grass("node", "scale", "Standard_D8s_v5", "0")
+                assert closed(server, one) and aks.given_up == [one] and aks.counts()["d8sv5"] == 0
+            said = grass("stop", "sky")
+            assert "Kubernetes sky-aks: is stopped" in said and aks.cluster().power == "Stopped"
+            assert "pool system stopped" in words(grass("cost"))
+            grass("node", "scale", "Standard_D8s_v5", "0", code=2)
+            grass("start", "sky")
+            wait_until(
+                lambda: [node["state"] for node in json.loads(grass("node", "list", "-o", "json"))] == ["READY"],
+                60,
+                "the node",
+            )
+            grass("job", "start", str(tmp_path / "job.yml"), "--name", "second")
+            grass("job", "wait", "second", "--timeout", "100s")
+            grass("delete", "sky")
+            assert azure.of(CLUSTER) == [] and azure.empty() and not (tmp_path / "home" / "clusters" / "sky").exists()
