@@ -20,7 +20,7 @@ import yaml
 
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.names import JOB
-from grass.provision.aks.machines import POOL
+from grass.provision.aks.machines import GOING, POOL
 from tests.doubles.azure_aks import CLUSTER, Aks
 from tests.support import kubernetes
 from tests.support.aks_world import SKUS
@@ -180,6 +180,10 @@ def test_a_kubernetes_on_azure_runs_a_job_is_scaled_stopped_started_and_leaves_n
             with machine_of(server, "d8sv5", name) as (one, pod):
                 late = grass("node", "scale", "Standard_D8s_v5", "0", "--timeout", "1s", code=124)
                 assert f"tasks on {one} (1) have not ended" in words(late) and not closed(server, one)
+                going = {"metadata": {"annotations": {GOING: "yes"}}, "spec": {"unschedulable": True}}
+                server.patch(f"/api/v1/nodes/{one}", going, kubernetes.ANY)  # as a killed command leaves it
+                grass("node", "scale", "Standard_D8s_v5", "1")
+                assert not closed(server, one)
                 server.delete(pod, kubernetes.ANY, {"gracePeriodSeconds": 0})
                 assert "pool d8sv5 is empty" in grass("node", "scale", "Standard_D8s_v5", "0")
                 assert closed(server, one) and aks.given_up == [one] and aks.counts()["d8sv5"] == 0

@@ -52,6 +52,7 @@ class World:
     broken: GrassError | None = None
     """Why the master cannot be started here."""
     emptied: list[Emptying] = field(default_factory=list)
+    reopened: list[str] = field(default_factory=list)
     busy: bool = False
     """Whether tasks on machines that are to go never end."""
     known_machines: int = 100
@@ -71,7 +72,7 @@ class World:
         clock = Clock(lambda: self.now, self._sleep)
         self.edges = Edges(
             *(local, lambda _: self._send, clock, lambda: next(self.ids), self._provide),
-            *(lambda: EPOCH + self.now, self._empty),
+            *(lambda: EPOCH + self.now, self._empty, self._reopen),
         )
         self.session = Session("lab", self.home, self.said.append)
 
@@ -155,6 +156,9 @@ class World:
         if self.busy:
             raise WaitTimeoutError(f"pool {wanted.pool}: tasks have not ended")
         return [f"aks-{wanted.pool}-{number}" for number in range(wanted.count)][: self.known_machines]
+
+    def _reopen(self, kubeconfig: Path, pool: str) -> None:
+        self.reopened.append(pool)
 
     def _provide(self, kubeconfig: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
         self.provided.append((kubeconfig.read_text(), wanted))

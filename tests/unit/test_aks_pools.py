@@ -166,6 +166,13 @@ def test_a_pool_whose_tasks_do_not_end_stays(made: World) -> None:
     assert failed.exit_code == 124 and made.aks.counts()["d8sv5"] == 1
 
 
+def test_a_pool_that_keeps_its_machines_takes_pods_on_all_of_them(made: World) -> None:
+    made.scale(D8s_v5=1)
+    made.scale(D8s_v5=2)
+    made.scale(D8s_v5=2)
+    assert made.reopened == ["d8sv5", "d8sv5"]
+
+
 def test_machines_that_kubernetes_does_not_know_are_azures_choice(made: World) -> None:
     made.scale(D8s_v5=2)
     made.known_machines = 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from grass.azure.arm import Arm, Clock, Send
 from grass.azure.pipeline import open_pipeline
 from grass.manifest.local_settings import KubernetesSettings
-from grass.provision.aks.machines import Emptying, empty
+from grass.provision.aks.machines import Emptying, empty, reopen
 from grass.provision.aks.objects import Wanted, provide
 from grass.provision.provisioner import Created, Session
 from grass.system import clock, entropy
@@ -39,7 +39,7 @@ class Local:
 @dataclass(frozen=True)
 class Edges:
     """Ways to the world. ``provide``: makes objects in the Kubernetes of a kubeconfig; ``empty``: lets tasks end on
-    machines that go. The rest as for machines."""
+    machines that go; ``reopen``: ends what a killed command left of that. The rest as for machines."""
 
     local: Local
     send: Callable[[str], Send] = open_pipeline
@@ -48,6 +48,7 @@ class Edges:
     provide: Callable[[Path, Wanted, Callable[[str], None]], None] = provide
     wall: Callable[[], float] = wall
     empty: Callable[[Path, Emptying, Callable[[str], None]], list[str]] = empty
+    reopen: Callable[[Path, str], None] = reopen
 
     def arm(self, endpoint: str, session: Session) -> Arm:
         return Arm(self.send(endpoint), endpoint, self.clock, session.progress)

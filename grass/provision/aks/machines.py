@@ -20,6 +20,8 @@ from grass.system import clock
 
 POOL = "kubernetes.azure.com/agentpool"
 """Label of a machine: the name of its pool."""
+GOING = f"{names.DOMAIN}/going"
+"""Annotation of a machine that Grass closed."""
 _NODES = "/api/v1/nodes"
 _GLANCE = 2.0
 _ENDED = ("Succeeded", "Failed")
@@ -65,6 +67,14 @@ def empty(kubeconfig: Path, wanted: Emptying, say: Callable[[str], None]) -> lis
     return chosen
 
 
+def reopen(kubeconfig: Path, pool: str) -> None:
+    """Let machines take pods again that a killed command was about to remove."""
+    with closing(ApiServer(Credential(Login(str(kubeconfig)).read))) as server:
+        for each in server.get(_NODES, NODES, {"labelSelector": f"{POOL}={pool}"}).items:
+            if GOING in each.metadata.annotations:
+                _set(server, each.metadata.name, closed=False)
+
+
 def _wait(server: ApiServer, chosen: list[str], wanted: Emptying, say: Callable[[str], None]) -> None:
     until, told = clock.steady() + wanted.patience, False
     while busy := {name: count for name, count in _tasks(server).items() if name in chosen}:
@@ -92,4 +102,5 @@ def _tasks(server: ApiServer) -> dict[str, int]:
 
 
 def _set(server: ApiServer, name: str, *, closed: bool) -> None:
-    server.patch(f"{_NODES}/{name}", {"spec": {"unschedulable": closed}}, ANY)
+    mark = {"annotations": {GOING: "yes" if closed else None}}
+    server.patch(f"{_NODES}/{name}", {"metadata": mark, "spec": {"unschedulable": closed}}, ANY)

@@ -7,6 +7,7 @@ asked, and one PUT sets it, so the same command continues an interrupted one. Us
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grass.azure.aks import Pool, Terms, is_stopped, kubernetes, pool, pool_name
@@ -166,6 +167,9 @@ def _set(
     found = arm.find(each.path, each.kind.version, each.label)
     if found is None and not like.count:
         return name, None
+    if found is not None and known.before[name] <= like.count:
+        with suppress(GrassError):
+            edges.reopen(session.folder / KUBECONFIG, name)
     if found is not None and state_of(found) == "Succeeded" and found["properties"].get("count") == like.count:
         return name, None
     replace(record, pools={**record.pools, name: like}).save(session.folder)
