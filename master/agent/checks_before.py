@@ -1,8 +1,9 @@
-"""Checks of nodes before tasks of a component start there (``check: before``). Pure.
+"""Checks of nodes before tasks of a component start there (``check: before``), and after failures. Pure.
 
 The planner places tasks as always. What it places on a node that the component does not know, and that passed no check
-lately, waits while the node is checked by a job of Grass (ADR 29). The monitor judges what that job printed. Called by
-``node_checks``, ``placement``, ``planner_snapshot`` and the reactor.
+lately, waits while the node is checked by a job of Grass (ADR 29). The monitor judges what that job printed. Such a job
+also follows a failure that a node may have caused. Called by ``node_checks``, ``placement``, ``planner_snapshot``,
+``tasks`` and the reactor.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from grass.model.ending import Ending
-from grass.model.job import Component, Job
+from grass.model.job import MAX_PRIORITY, Component, Job
+from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME
+from grass.model.namespace import is_namespace
 from grass.model.reasons import Details, Reason, ReasonCode
 from grass.model.resources import DEVICE, Resources
 from grass.wire.checks import NodeCheck, ProbeRequest
@@ -102,6 +105,18 @@ def unheard(step: Step, node: str) -> None:
                 _look_again(step, run, component, node, AGAIN)
 
 
+def after_failure(step: Step, node: NodeRun) -> bool:
+    """Check a node on which a task failed by a fault of the hardware, as it seems. Return whether a check begins.
+
+    Under load if the node is empty; it comes first then, so that no task takes its place."""
+    recent = node.check is not None and step.wall - node.check.at < AGAIN
+    accepts = node.state is NodeState.READY and not is_namespace(frozenset(node.runtimes))
+    if recent or not accepts or _job_of(step, node.name) is not None:
+        return False
+    _begin(step, MAX_PRIORITY, node, 0 if node.live else 1)
+    return True
+
+
 def _passes(step: Step, placement: Placement) -> bool:
     run, node = step.cluster.jobs.get(placement.job), step.cluster.nodes.get(placement.node)
     component = None if run is None else run.components.get(placement.component)
@@ -128,18 +143,18 @@ def _hold(step: Step, placement: Placement) -> None:
     elif component.spec.check and node.launches:
         _look_again(step, run, component, node.name, BUSY)
     else:
-        _begin(step, run, node, component.spec.check)
+        _begin(step, run.job.priority, node, component.spec.check)
         component.checking = {**component.checking, node.name: None}
     step.changes.plan = True  # in the next round: other nodes may do, and the check is a job
     step.touch_job(run)
 
 
-def _begin(step: Step, run: JobRun, node: NodeRun, level: int) -> None:
+def _begin(step: Step, priority: int, node: NodeRun, level: int) -> None:
     """Submit the job that checks a node, as one of Grass itself."""
     name = f"check-of-{node.name}"[:MAX_NAME].rstrip("-._")
     if name in step.cluster.live:  # of another node with a long name, or a user's
         name = f"check-{step.random.getrandbits(32):08x}"
-    request = ProbeRequest("look", node.address or "127.0.0.1", len(node.gpus), not node.launches)
+    request = ProbeRequest("look", node.address or "127.0.0.1", len(node.gpus), not node.live)
     requests = [encode(request), *([encode(ProbeRequest("load"))] if level else [])]
     resources = Resources()
     if level:
@@ -147,7 +162,7 @@ def _begin(step: Step, run: JobRun, node: NodeRun, level: int) -> None:
         resources = Resources(cpu=node.total.cpu, gpu=gpus * DEVICE)
     command = ("/bin/sh", "-c", _RUN, "check", step.limits.probe, *requests)
     task = Component("n0", command, resources=resources, checks=node.name)
-    job = Job(name, {"n0": task}, ("n0",), timeout=_MOST_SECONDS, priority=run.job.priority, ending=Ending(ttl=_KEPT))
+    job = Job(name, {"n0": task}, ("n0",), timeout=_MOST_SECONDS, priority=priority, ending=Ending(ttl=_KEPT))
     job_id = f"{name}-{step.random.getrandbits(32):08x}"
     check = JobRun.new(job, first_record(job, job_id=job_id, user=GRASS, now=step.wall))
     check.listed = None

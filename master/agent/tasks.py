@@ -20,6 +20,7 @@ from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Star
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
 from master.agent import (
+    checks_before,
     gangs,
     job_end,
     jobs,
@@ -405,7 +406,9 @@ def _blame(
     node = task.node or ""
     component.excused = {**component.excused, index: (*component.excused.get(index, ()), node)}
     wait = 0.0 if measured else setbacks.blame(step, run, component, node)
-    text = f"{failure.message}; taken as a fault of node {node}, so no restart is counted"
+    run_on = step.cluster.nodes.get(node)
+    checked = "; the node is checked" if run_on is not None and checks_before.after_failure(step, run_on) else ""
+    text = f"{failure.message}; taken as a fault of node {node}, so no restart is counted{checked}"
     task.reason = replace(failure, message=text)
     if not wait:
         _tell(step, run, component, index, EventKind.TASK_RESTARTS, f"{text}; it starts again")

@@ -190,6 +190,62 @@ def test_a_check_without_a_verdict_is_made_again_after_a_while(lost: bool) -> No
     assert len(of_grass(world)) == 1
 
 
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+def test_a_check_under_load_follows_a_failure_of_hardware_on_a_node_that_is_empty_then() -> None:
+    world = World()
+    world.add_node("n1", cpu=4, gpu=1)
+    part = Component("w", "x", resources=Resources(cpu=1000))
+    job_id = world.submit(Job("j", {"w": part}, ("w",)))
+    world.end(f"{job_id}/w.0/1", code=1, cause=ECC)
+    [check] = of_grass(world)
+    spec = world.api.spec(check.partition("/")[0])
+    assert spec is not None and (spec.components["n0"].resources.cpu, len(spec.components["n0"].command)) == (4000, 7)
+    assert (
+        "fault of node n1, so no restart is counted; the node is checked"
+        in world.tasks(job_id)["w.0"]["reason"]["message"]
+    )
+    world.end(check)
+    verdict(world, "n1", "bad", 1, fault="gpu", evidence=("gpu 0: 2 uncorrected ECC errors",))
+    assert world.node_views()[0]["state"] == "QUARANTINED"
+
+
+def test_beside_other_tasks_such_a_check_only_looks_and_it_is_not_repeated_soon() -> None:
+    world = World()
+    world.add_node("n1", cpu=4)
+    part = Component("w", "x", replicas=3, resources=Resources(cpu=1000))
+    job_id = world.submit(Job("j", {"w": part}, ("w",), fail_fast=False))
+    world.end(f"{job_id}/w.0/1", code=1, cause=ECC)
+    [check] = of_grass(world)
+    spec = world.api.spec(check.partition("/")[0])
+    assert spec is not None and (spec.components["n0"].resources.cpu, len(spec.components["n0"].command)) == (0, 6)
+    world.end(f"{job_id}/w.1/1", code=1, cause=ECC)
+    assert of_grass(world) == [check], "it is being checked"
+    world.end(check)
+    verdict(world, "n1")
+    world.end(f"{job_id}/w.2/1", code=1, cause=ECC)
+    assert of_grass(world) == [], "it was checked a moment ago"
+
+
+@pytest.mark.parametrize("cause", ["ValueError: bad shape", "ConnectionResetError: reset", ""])
+def test_no_check_follows_other_failures(cause: str) -> None:
+    world = World()
+    world.add_node("n1", cpu=4)
+    job_id = world.submit(Job("j", {"w": Component("w", "x", resources=Resources(cpu=1000))}, ("w",)))
+    world.end(f"{job_id}/w.0/1", code=1, cause=cause)
+    assert of_grass(world) == []
+
+
+def test_a_namespace_of_kubernetes_is_not_checked_after_a_failure() -> None:
+    world = World()
+    world.add_node("n1", cpu=4, runtimes=["kubernetes"])
+    part = Component("w", "x", image="a", resources=Resources(cpu=1000))
+    job_id = world.submit(Job("j", {"w": part}, ("w",)))
+    world.end(f"{job_id}/w.0/1", code=1, cause=ECC)
+    assert of_grass(world) == [] and world.tasks(job_id)["w.0"]["reason"]["details"]["failure"] == "hardware"
+
+
 def test_a_new_master_agent_goes_on_with_a_check_that_runs() -> None:
     world = World()
     world.add_node("n1")
