@@ -227,6 +227,21 @@ def test_stock_agents_check_nodes_and_train_through_kills_and_changes_of_size(
     assert "node check: rank 0 passed" in text(client, job, f"{MASTER}.0")
 
 
+@pytest.mark.nightly  # the test before, with two agents
+@pytest.mark.timeout(900)
+def test_eight_stock_agents_check_their_nodes_and_train_together(client: Client, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    env = {"PATH": f"{dlrover_folder()}/bin:/usr/local/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    command = f"dlrover-run --network-check --monitor-interval 1 {TRAIN} {tmp_path / 'checkpoint'} {stop}"
+    job = started(client, replicas=8, resources={"cpu": 0.1}, env=env, command=command)
+    wait_until(lambda: text(client, job).count("goes on size=8") >= 8, 600, "eight members", 2.0)
+    stop.touch()
+    assert client.wait(job, 120.0).state == "SUCCEEDED"
+    said = text(client, job, f"{MASTER}.0")
+    assert all(f"node check: rank {rank} passed" in said for rank in range(8)), said[-4000:]
+    assert not client.why(job).findings
+
+
 def descendants(root: int, words: str) -> list[int]:
     found = psutil.Process(root).children(recursive=True)
     return [each.pid for each in found if words in " ".join(each.cmdline())]
