@@ -16,6 +16,7 @@ from xdist.workermanage import WorkerController
 SHARED = {
     "engine": (
         "tests/contract/test_runtime.py",
+        "tests/integration/test_container_findings.py",
         "tests/integration/test_docker_runtime.py",
         "tests/integration/test_isolated_tasks.py",
         "tests/integration/test_local_containers.py",
