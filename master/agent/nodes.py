@@ -43,6 +43,9 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
     if hello.boot_id != node.boot:
         _back(step, node)
+    before, now = _models(node.gpus), _models(hello.gpus)
+    if before and now and before != now:
+        node.speed = None  # it was that of other devices
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path, node.path_note = hello.labels, hello.path, hello.path_note
@@ -59,6 +62,11 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True
+
+
+def _models(gpus: Sequence[GpuDevice]) -> set[str]:
+    """Return the models of the devices that answer."""
+    return {each.name for each in gpus if each.name}
 
 
 def on_undecodable(step: Step, node: NodeRun, report: Undecodable) -> None:

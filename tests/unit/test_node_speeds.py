@@ -255,6 +255,19 @@ def test_steps_of_tasks_count_and_fade_with_the_days() -> None:
     assert speeds(world)["n2"] == 0.8
 
 
+def test_a_node_that_has_other_devices_counts_as_not_measured() -> None:
+    world = World()
+    node = world.add_node("n1", gpu=1, model="A100")
+    world.ticket("step-speeds", nodes={"n1": 0.6})
+    node.hello()
+    world.run()
+    assert speeds(world) == {"n1": 0.6}, "the same devices"
+    node.devices[0]["name"] = "H100"
+    node.hello()
+    world.run()
+    assert speeds(world) == {"n1": 1.0}
+
+
 # what is shown
 
 
