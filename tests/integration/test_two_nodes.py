@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from grass.api.client import Client
-from grass.model.lifecycle import JobState
+from grass.config import Secrets
+from grass.model.lifecycle import JobState, TaskState
+from grass.store.connect import open_backend
+from grass.store.keys import Keys
+from grass.store.tickets import Tickets
+from grass.wire.tickets import StepSpeeds
 from tests.support.local_cluster import LocalCluster
 from tests.support.second_node import second_node
 from tests.support.waiting import wait_until
@@ -16,8 +21,14 @@ pytestmark = pytest.mark.nightly  # tests/unit/test_failure_classes.py and test_
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with LocalCluster().running() as cluster, second_node(cluster, "second"), cluster.client() as client:
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster().running() as made, second_node(made, "second"):
+        yield made
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[Client]:
+    with cluster.client() as client:
         yield client
 
 
@@ -43,3 +54,26 @@ def test_a_check_follows_a_failure_of_the_hardware_and_the_task_goes_to_the_othe
     wait_until(lambda: client.node(first.node or "").check, 40, "the check")
     check = client.node(first.node).check
     assert check is not None and (check.user, check.level, check.verdict.state) == ("grass", 1, "good")
+
+
+def test_a_gang_goes_to_the_faster_node_and_why_says_so_also_after_the_master_agent_was_killed(
+    cluster: LocalCluster, client: Client
+) -> None:
+    backend = open_backend(cluster.config, Secrets.load(cluster.config.home), "agent")
+    try:
+        Tickets(backend, Keys(cluster.config.key_prefix)).ticket(StepSpeeds({"local": 0.6}))
+    finally:
+        backend.close()
+
+    def speed() -> float:
+        known = client.node("local").speed
+        return 1.0 if known is None else known.value
+
+    wait_until(lambda: speed() == 0.6, what="the speed")
+    cluster.restart("master-agent")
+    part = {"command": "sleep 100", "resources": {"cpu": 0.1}}
+    job = client.start({"name": "train", "components": {"w": part}, "gang": True}).id
+    wait_until(lambda: client.tasks(job)[0].state is TaskState.RUNNING)
+    assert client.tasks(job)[0].node == "second"
+    assert client.why(job).placed == {"w": "placed on second: measured faster than local (0.6 x)"}
+    client.stop(job, grace=0.0)
