@@ -68,10 +68,11 @@ def end_all(cluster: LocalCluster, count: int) -> None:
 
 
 def await_tickets(backend: Backend, keys: Keys, count: int) -> None:
-    until = time.monotonic() + _PATIENCE
+    seconds = _PATIENCE + count / 100
+    until = time.monotonic() + seconds
     while backend.newest(keys.tickets) is not None:
         if time.monotonic() > until:
-            sys.exit(f"the master-agent did not take {count} tickets in {_PATIENCE:g} s")
+            sys.exit(f"the master-agent did not take {count} tickets in {seconds:g} s")
         time.sleep(0.05)
 
 

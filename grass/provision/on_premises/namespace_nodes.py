@@ -101,12 +101,11 @@ def _join(
 
 def join_again(session: Session) -> None:
     """Have the agents of all namespaces act on the machine of the master, where their files came with a move. May be
-    repeated."""
+    repeated. The caller holds the lock of the cluster."""
     machines = load_machines(session.name, session.home)
     if machines is None or not machines.namespaces:
         return
     with (
-        cluster_lock(session.home, session.name),
         open_host(machines.master, session.client_dir, session.ask) as host,
         Client(session.name, home=session.home) as client,
     ):
