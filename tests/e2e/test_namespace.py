@@ -227,7 +227,7 @@ def test_a_namespace_and_the_redis_for_tasks_move_with_the_master(site_of_pods: 
             assert client.wait("long", 60).state == "FAILED"
             assert [(each.exit_code, each.attempt) for each in client.tasks("long")] == [(4, 1)]
             assert [line.text for line in client.logs("long")] == ["began", "ended"]
-        assert task_redis("n1", "GET", "theirs") == "b'kept'"
+        assert task_redis("n1", "GET", "theirs") == "kept"
         kept = "/var/lib/grass/clusters/e2e/redis/task-redis.rdb"
         wait_until(lambda: lab.ssh("n1", "test", "-e", kept).code == 1, 20, "the end of what the redis for tasks read")
         made.grass("node", "remove", "pods", "--yes")
