@@ -22,8 +22,8 @@ import pytest
 from grass.api.client import Client
 from grass.api.login import log_in
 from grass.api.login_invitation import parse_invitation
-from grass.cli.run import HOLDER, INSIDE
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
+from grass.model.beside import INSIDE, holder
 from node.runtime import proc
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -339,12 +339,12 @@ def test_an_interactive_run_is_a_job_with_input_that_ends_with_its_command(clust
 
 def test_the_task_of_an_interactive_run_ends_with_its_command_also_if_that_is_killed(tmp_path: Path) -> None:
     environment = {**os.environ, "GRASS_SCRATCH": str(tmp_path)}
-    with subprocess.Popen(HOLDER, env=environment, stdout=subprocess.PIPE, start_new_session=True) as holder:
+    with subprocess.Popen(holder(), env=environment, stdout=subprocess.PIPE, start_new_session=True) as task:
         wait_until((tmp_path / ".interactive").exists, seconds=10)
         command = [*INSIDE, "/bin/sh", "-c", "echo up; exec sleep 300"]
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, start_new_session=True) as inside:
             assert inside.stdout is not None and inside.stdout.readline() == b"up\n"
-            assert holder.poll() is None
+            assert task.poll() is None
             os.killpg(inside.pid, signal.SIGKILL)
-        wait_until(lambda: holder.poll() == 0, seconds=10)
-        os.killpg(holder.pid, signal.SIGKILL)
+        wait_until(lambda: task.poll() == 0, seconds=10)
+        os.killpg(task.pid, signal.SIGKILL)
