@@ -159,6 +159,7 @@ class AzureProvisioner(
         )
         scaler = autoscaler.Autoscaler(policy, kinds, world, session.folder)
         machines()  # without a right, nothing is begun
+        lease.problem = ""
         try:
             autoscaler.run(scaler, edges.clock.sleep, lease, once=request.once)
         finally:
