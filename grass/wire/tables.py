@@ -22,6 +22,7 @@ MODULES = (
         "attempt_record",
         "operation_record",
         "node_record",
+        "node_speed",
         "checks",
         "schedule_record",
     ),

@@ -166,7 +166,13 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     with pytest.raises(InputError, match="pass on `after`"):
         client._get("/v1/jobs/j/attempts", DATA, after="nonsense")
     put_usage(world, job_id)
-    client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
+    (
+        client.usage(),
+        client.node_usage("n1", step=60),
+        client.job_usage("j", first=3),
+        client.job_metrics("j"),
+        client.media("j"),
+    )
     client.task_usage("j", "w.0", since=5.0), client.results("j")
     client.nodes(), client.node("n1"), client.notice(), client.status(), client.stop("j", grace=1.5)
     folder = world.config.logs_dir / job_id
@@ -240,7 +246,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     assert checked.seen == operations_but(*elsewhere, *ADMINISTERED) - away
 
 
-ADMINISTERED = ("daemons", "images", "operations", "users")
+ADMINISTERED = ("cloud", "daemons", "images", "operations", "users")
 """Nouns of the next test."""
 
 
@@ -272,6 +278,7 @@ def test_changes_of_jobs_users_and_images_keep_to_the_document(
     journal = Journal(folder_of(world.config))
     journal.append(Source(None, "monitor"), [{"time": 1.0, "level": "INFO", "text": "ready"}])
     assert [line.text for line in client.daemon_logs()] == ["ready"]
+    client.tell_cloud("the master", 60.0)
     client.sign_off_image("trainer:1", "0" * 64), client.forget_image("trainer:1")
     assert client.add_user("vera").user == "vera"
     client.users(), client.set_user_role("vera", "viewer"), client.rotate_user("vera")

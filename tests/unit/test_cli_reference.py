@@ -30,7 +30,9 @@ def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command
 
 def test_every_command_is_described_and_every_described_command_exists() -> None:
     exist = {path for path, _ in commands(grass, "grass")}
-    nouns = "|".join(("job", "schedule", "queue", "node", "kubernetes", "data", "image", "user", "cluster", "backup"))
+    nouns = "|".join(
+        ("job", "schedule", "queue", "node", "kubernetes", "data", "image", "image-node", "user", "cluster", "backup")
+    )
     described = set(re.findall(rf"^(?:\| `|### `)(grass (?:(?:{nouns}) )?[a-z-]+)", REFERENCE, re.MULTILINE))
     assert described == exist
 
