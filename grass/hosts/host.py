@@ -31,9 +31,13 @@ Stdin = bytes | Path | IO[bytes] | None
 """Standard input of a command: bytes, a local file, an open stream; None: nothing."""
 
 _PUT = """
-umask 077; new="$1.grass-new"
-cat > "$new" && { [ -z "$3" ] || chown "$3" "$new"; } && chmod "$2" "$new" && mv -fT "$new" "$1"
+umask 077; set -C
+here=$(mktemp -d "$1.grass-XXXXXXXX") && cd "$here" && [ -O . ] || exit 1
+cat > new && { [ "$(wc -c < new)" -eq "$4" ] || { echo "the connection was cut" >&2; false; }; } &&
+    { [ -z "$3" ] || chown "$3" new; } && chmod "$2" new && mv -fT new "$1"
+code=$?; rm -f new; cd / && rmdir "$here" && exit $code
 """
+"""A folder of root's own holds the new file: whoever owns the folder around it can put no link in its place."""
 
 
 class Become(str, Enum):
@@ -131,8 +135,10 @@ class Host(ABC):
         return Done(tuple(argv), done.code, done.out, done.err, done.raw, done.host)
 
     def put(self, content: bytes | Path, target: str, mode: int, owner: str | None = None, sudo: bool = False) -> None:
-        """Replace a file atomically: readers see the old or the new content. ``owner``: ``USER`` or ``USER:GROUP``."""
-        words = ["sh", "-c", _PUT, "put", target, f"{mode:o}", owner or ""]
+        """Replace a file atomically: readers see the old or the new content. ``owner``: ``USER`` or ``USER:GROUP``.
+        ``target``: an absolute path. A cut connection leaves the old content."""
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        words = ["sh", "-c", _PUT, "put", target, f"{mode:o}", owner or "", str(size)]
         done = self.run(words, stdin=content, sudo=sudo)
         if not done.ok:
             raise CommandFailedError(f"{self.name}: cannot write {target}: {done.err.strip() or f'code {done.code}'}")

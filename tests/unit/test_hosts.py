@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from grass.hosts import CommandFailedError, CommandTimeoutError, LocalHost, Secret, command_line, shown
+from grass.hosts.host import Done, Stdin
 
 HOST = LocalHost("here")
+
+
+class CutHost(LocalHost):
+    """Its connection ends after five bytes."""
+
+    def _execute(
+        self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float, output: IO[bytes] | None = None
+    ) -> Done:
+        assert isinstance(stdin, Path)
+        return super()._execute(argv, stdin.read_bytes()[:5], before, timeout, output)
 
 
 def test_a_command_gets_its_input_and_gives_code_and_both_outputs() -> None:
@@ -55,6 +68,24 @@ def test_a_file_is_put_whole_with_its_mode_and_got_back(tmp_path: Path) -> None:
     HOST.put(source, str(target), 0o640)
     assert (HOST.get(str(target)), target.stat().st_mode & 0o777) == (b"\0\1\2" * 1000, 0o640)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["it is a file", "source"]
+
+
+def test_no_link_beside_a_file_leads_its_new_content_elsewhere(tmp_path: Path) -> None:
+    target, other = tmp_path / "file", tmp_path / "other"
+    other.write_bytes(b"theirs")
+    (tmp_path / "file.grass-new").symlink_to(other)
+    target.symlink_to(other)
+    HOST.put(b"new", str(target), 0o600)
+    assert (target.read_bytes(), target.is_symlink(), other.read_bytes()) == (b"new", False, b"theirs")
+
+
+def test_a_file_of_which_a_part_arrived_leaves_what_was_there(tmp_path: Path) -> None:
+    target, content = tmp_path / "file", tmp_path / "content"
+    target.write_bytes(b"old")
+    content.write_bytes(b"new and whole")
+    with pytest.raises(CommandFailedError, match=r"cannot write .*: the connection was cut"):
+        CutHost().put(content, str(target), 0o600)
+    assert target.read_bytes() == b"old" and sorted(each.name for each in tmp_path.iterdir()) == ["content", "file"]
 
 
 def test_a_file_that_cannot_be_written_or_read_is_named(tmp_path: Path) -> None:
