@@ -17,7 +17,7 @@ from typing import TypeVar
 from grass.errors import NewerVersionError, UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
 from grass.model.policy import ClusterPolicy
-from grass.network_address import network_address
+from grass.network_address import WILDCARDS, network_address
 from grass.release import __version__
 from grass.system.atomic_file import replace_file
 from grass.system.private_file import write_private
@@ -207,6 +207,13 @@ class ClusterConfig:
     def tls_files(self) -> TlsFiles:
         """The certificates of this host. They are there if ``tls``."""
         return TlsFiles(Path(self.home) / "tls")
+
+    @property
+    def api_urls(self) -> tuple[str, ...]:
+        """The URLs at which machines of the cluster's network reach the API. To one in a pod, see
+        ``MasterConfig.pod``, its own one leads."""
+        host = self.address if self.master.api_host in WILDCARDS else self.master.api_host
+        return (self.master.public_url or f"http://{network_address(host, self.master.api_port)}",)
 
     def socket(self, name: str) -> Path:
         """The path of a daemon's socket. ``name``: of the daemon."""

@@ -72,6 +72,7 @@ def _tell(config: ClusterConfig, backend: RedisBackend, keys: Keys, node: NodeRe
         redis.port or 0,
         config.collector or "",
         config.task_redis_server or "",
+        config.api_urls[0],
     )
     try:
         ask_node(config, node, NEW_MASTER, asked)

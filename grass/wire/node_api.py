@@ -128,6 +128,8 @@ class NewMaster(msgspec.Struct, frozen=True):
     collector: str
     """``HOST:PORT``, as ``task_redis_server``. Empty: there is none."""
     task_redis_server: str
+    url: str = ""
+    """Of its API. Empty: it is older and does not say."""
 
 
 class NodeCall(Generic[Asked, Answered]):

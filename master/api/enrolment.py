@@ -12,7 +12,7 @@ from grass.errors import InputError
 from grass.model.machine_labels import TOPOLOGY
 from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path, topology_path
 from grass.model.runtime import RUNTIMES
-from grass.network_address import WILDCARDS, host_and_port, network_address
+from grass.network_address import host_and_port
 from grass.node_config import NodeConfig
 from grass.store.embedded import TASKS_USER
 from grass.wire.calls import Join, JoinQuestion, OfferedNode
@@ -58,13 +58,6 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
             f"node {request.name}: address {address} is reachable only from the machine itself; "
             "give one that other machines can reach with --address"
         )
-
-
-def api_urls(config: ClusterConfig) -> tuple[str, ...]:
-    """Return the URLs at which machines of the cluster's network reach the API. To one in a pod, see
-    ``MasterConfig.pod``, its own one leads."""
-    host = config.address if config.master.api_host in WILDCARDS else config.master.api_host
-    return (config.master.public_url or f"http://{network_address(host, config.master.api_port)}",)
 
 
 def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:

@@ -18,7 +18,6 @@ from grass.api.join_client import ask_notice
 from grass.api.notice import MEDIA_TYPE, MOVED, open_notice
 from grass.errors import GrassError
 from grass.store.redis_link import RefusedByStoreError
-from master.api import enrolment
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -68,4 +67,4 @@ def found_notice(api: Api, url: str) -> str:
         notice = open_notice(text, api.authenticator.key_id, api.config.name, api.notices.number())
     except GrassError:
         return ""
-    return "" if set(notice.urls) & set(enrolment.api_urls(api.config)) else text
+    return "" if set(notice.urls) & set(api.config.api_urls) else text

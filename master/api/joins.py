@@ -98,7 +98,7 @@ def _row(digest: str, token: JoinToken, now: float) -> JoinTokenRow:
 def _invitation(call: Call, secret: str) -> Invitation:
     config, bundle = call.api.config, find_bundle()
     digest = bundle.digest if bundle is not None else ""
-    return Invitation(enrolment.api_urls(config), call.api.authenticator.key_id, secret, digest, config.name)
+    return Invitation(config.api_urls, call.api.authenticator.key_id, secret, digest, config.name)
 
 
 def terms(call: Call) -> JoinTerms:

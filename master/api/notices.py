@@ -12,7 +12,6 @@ from grass.config import ClusterConfig
 from grass.supervision.moved import number
 from grass.wire.notice import Notice
 from grass.wire.views import NoticeView
-from master.api import enrolment
 from master.api.authentication import Authenticator
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Notices:
         return number(self._config)
 
     def text(self) -> str:
-        notice = Notice(self._config.name, enrolment.api_urls(self._config), *self.number())
+        notice = Notice(self._config.name, self._config.api_urls, *self.number())
         known = self._signed
         if known is None or known[0] != notice:
             known = self._signed = notice, self._authenticator.sign_notice(notice)

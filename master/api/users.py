@@ -23,7 +23,6 @@ from grass.wire.codec import builtins
 from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import StopJob, StopSchedule
 from grass.wire.user_views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
-from master.api import enrolment
 from master.api.call import Call, Reply
 from master.api.channels import end_opened
 
@@ -130,7 +129,7 @@ def _offer(call: Call, seconds: float) -> tuple[str, LoginOffer]:
 
 def _invitation(call: Call, record: UserRecord, secret: str, offer: LoginOffer) -> UserInvitation:
     config = call.api.config
-    urls, key = enrolment.api_urls(config), call.api.authenticator.key_id
+    urls, key = config.api_urls, call.api.authenticator.key_id
     text = LoginInvitation(config.name, record.user, urls, key, secret, config.master.pod).text()
     return UserInvitation(record.user, record.role.value, text, offer.expires)
 

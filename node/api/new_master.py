@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from grass.api.known_master import point_to
 from grass.errors import ConflictError
 from grass.node_config import NodeHome
 from grass.system.private_file import write_private
@@ -34,6 +35,8 @@ def take(config: NodeHome, asked: NewMaster, cluster: str = "") -> None:
         collector=asked.collector or None,
         task_redis_server=asked.task_redis_server or None,
     )
+    if asked.url:
+        point_to(config.tls_files, (asked.url,))
     if after != before:
         mode = config.path.stat().st_mode & 0o777
         after.save(config.path.with_suffix(".told"))

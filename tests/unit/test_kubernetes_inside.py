@@ -36,7 +36,7 @@ from grass.provision.inside_objects import Given, Master
 from grass.provision.namespaces import join_request
 from grass.provision.pod_start import fault_of, is_newest, is_ready, reason_of
 from grass.provision.provisioner import CanAddNodes, Session, need
-from master.api.enrolment import api_urls, check_address
+from master.api.enrolment import check_address
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 from tests.support.needs import missing
 
@@ -231,7 +231,7 @@ def test_invitations_name_the_address_of_a_master_inside_where_it_has_one(tmp_pa
     given = replace(master(), inside=settings(text).inside).given
     made = settings_of(structs.replace(given, settings=read_document(text)), "/home/kubeconfig")
     config = layout.design(made, tmp_path, None)
-    assert (api_urls(config), config.master.pod) == (("http://grass.example.org:8080",), "")
+    assert (config.api_urls, config.master.pod) == (("http://grass.example.org:8080",), "")
 
 
 def pod(*states: dict[str, Any], **more: Any) -> Pod:

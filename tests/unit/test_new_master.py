@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from grass.api.known_master import MASTER, Master, master_file
 from grass.config import RedisConfig
 from grass.errors import ConflictError
 from grass.node_config import NodeConfig, NodeHome
 from grass.supervision.address_watch import watch_address
+from grass.wire.codec import encode
 from grass.wire.node_api import NewMaster
 from node.api.new_master import take
 
@@ -35,6 +38,18 @@ def test_a_node_writes_the_addresses_of_a_new_master_and_nothing_else(home: Node
     asked = {"collector": ASKED.collector, "task_redis_server": ASKED.task_redis_server}
     assert found == replace(home, redis=replace(home.redis, host="10.0.0.2"), **asked)
     assert home.path.stat().st_mode & 0o777 == 0o644, "programs of other users read it"
+
+
+def test_a_node_asks_a_new_master_for_its_next_certificate(home: NodeHome) -> None:
+    home.tls_files.folder.mkdir()
+    take(home, structs.replace(ASKED, url="https://10.0.0.2:7470"))
+    assert not master_file(home.tls_files).exists(), "a join writes it"
+    before = Master(("https://10.0.0.1:7470",), "thumb")
+    master_file(home.tls_files).write_text(encode(before))
+    take(home, ASKED)
+    assert MASTER.decode(master_file(home.tls_files).read_bytes()) == before, "an older master does not say"
+    take(home, structs.replace(ASKED, url="https://10.0.0.2:7470"))
+    assert MASTER.decode(master_file(home.tls_files).read_bytes()) == Master(("https://10.0.0.2:7470",), "thumb")
 
 
 def test_a_node_refuses_a_master_of_before(home: NodeHome) -> None:

@@ -23,7 +23,6 @@ from grass.files.key import key_pair
 from grass.manifest.on_premises import Become, HostSettings, Login
 from grass.mode_file import write_mode
 from grass.model.mode import AZURE
-from grass.network_address import WILDCARDS, network_address
 from grass.provision.azure.autoscaler import AFTER_AN_ERROR
 from grass.provision.azure.nodes import HERE
 from grass.provision.azure.record import Record, load_record
@@ -53,9 +52,9 @@ def prepare(config: ClusterConfig, setup: Setup, home: Path, memory: Path, admit
     memory.mkdir(mode=0o700, parents=True, exist_ok=True)
     user = keyring.user_key(memory)
     master = json.loads((Path(config.home) / on_host.PUBLIC_KEY).read_text())
-    bind = config.master.api_host
-    url = f"http://{network_address(config.address if bind in WILDCARDS else bind, config.master.api_port)}"
-    keyring.save_profile(memory, keyring.Profile(config.name, url, AUTOSCALER_USER, str(user["kid"])), master)
+    keyring.save_profile(
+        memory, keyring.Profile(config.name, config.api_urls[0], AUTOSCALER_USER, str(user["kid"])), master
+    )
     admit(json.dumps(user))
     key = key_pair(memory / _KEY)
     assert setup.record.terms is not None, "create has them"
