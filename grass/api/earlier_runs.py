@@ -1,6 +1,6 @@
 """The earlier runs to which a rerun of failed tasks belongs: their output is part of its own.
 
-Used by ``file_calls``, ``grass.cli.pull`` and ``grass.dashboard``.
+Used by ``output_files`` and ``grass.dashboard``.
 """
 
 from __future__ import annotations

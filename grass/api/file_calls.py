@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from grass.api.requests import Requests, path_of
+from grass.api.requests import Requests
 
 if TYPE_CHECKING:
+    from grass.api.client import Client
     from grass.wire.image_views import ImageView
-    from grass.wire.job_details import JobDetails
 
 
 class FileCalls(Requests):
@@ -46,22 +46,16 @@ class FileCalls(Requests):
     def pull_job(self, job: str, path: str = "", local: str | Path | None = None, *, force: bool = False) -> int:
         """Fetch the output of a job, or ``path`` of it, to ``local`` (default: ``./JOB``), as `grass job pull`.
 
-        Of a rerun of failed tasks, also what the earlier runs wrote, unless it wrote a file of that name itself. Raises
-        as ``pull``.
+        Of a rerun of failed tasks, also what the earlier runs wrote, unless it wrote a file of that name itself. The
+        files of `output: {file: …}` are made of the log. Raises as ``pull``; ConflictError, once all else was pulled:
+        a task has written a file of such a name itself.
         """
-        from grass.api.earlier_runs import earlier_runs
-        from grass.files import transfers
+        from grass.api.output_files import pull_output
         from grass.files.access import access_in
         from grass.files.pulled import FOLDER, Pulled
-        from grass.wire.job_details import JOB_DETAILS
 
-        def find(name: str) -> JobDetails:
-            return self._get(path_of("jobs", name), JOB_DETAILS)
-
-        view = find(job)
-        remotes = [f"jobs/{run}/{path}".rstrip("/") for run in (view.id, *earlier_runs(view, find))]
-        target, pulled = Path(local or job), Pulled(self.folder / FOLDER)
-        return transfers.pull_runs(access_in(self.folder), remotes, target, _silent, pulled, force=force)
+        access, pulled, target = access_in(self.folder), Pulled(self.folder / FOLDER), Path(local or job)
+        return pull_output(cast("Client", self), access, job, path, target, _silent, pulled, force=force).size
 
     def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> ImageView:
         """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration).

@@ -47,6 +47,7 @@ def component_facts(part: Component) -> list[tuple[str, str]]:
         ("Kept", "/dev/shm, for the next attempt on the same node" if part.keep is not None else ""),
         ("Check", "" if part.check is None else f"of each node at level {part.check}, before tasks start there"),
         ("Replaced", "" if part.replace is None else f"tasks that are {part.replace.value}"),
+        ("Output file", "" if part.output_file is None else f"{part.output_file}, by `grass job pull`"),
         ("Time limit", "" if part.timeout is None else show_span(part.timeout)),
     ]
     return [(key, value) for key, value in facts if value]

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass.api.earlier_runs import earlier_runs
+from grass.api.output_files import pull_output
 from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import JOB
-from grass.files import paths, transfers
 from grass.model.namespace import has_share, is_namespace
 from grass.system import clock
 
@@ -34,25 +33,27 @@ def pull(invocation: Invocation, name: str, path: str, local: Path | None, force
 
     A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force. Of a
     rerun of failed tasks, it also fetches what the earlier runs wrote, unless the rerun has written a file of that
-    name.
+    name. The output of tasks comes in files of its own if the job file has `output: {file: …}`.
     """
     client = invocation.client()
-    view = client.job(name)
-    earlier = earlier_runs(view, client.job)
-    remotes = [f"{paths.JOBS}/{run}/{paths.to_read(path)}".rstrip("/") for run in (view.id, *earlier)]
-    remote = remotes[0]
-    target = local or Path(view.name)
     begun = clock.steady()
     pulled = transfer.pulled(invocation)
     progress = transfer.shown(invocation.output)
     access = transfer.access(invocation)
-    size = transfers.pull_runs(access, remotes, target, progress, pulled, force=force)
-    transfer.done(invocation.output, f"{', '.join(remotes)} → {target}", size, clock.steady() - begun, str(target))
-    node = None if size else _with_claim(client, view.id)
+    found = pull_output(client, access, name, path, local, progress, pulled, force=force)
+    view, target, size = found.job, found.target, found.size
+    transfer.done(
+        invocation.output, f"{', '.join(found.remotes)} → {target}", size, clock.steady() - begun, str(target)
+    )
+    if found.late:
+        invocation.output.note(
+            f"job {view.name}: some of its output has not reached the log collector; a later pull fetches it"
+        )
+    node = None if found.shared else _with_claim(client, view.id)
     if node is not None:
         invocation.output.note(
             f"job {view.name}: its files are in the claim of node {node}; "
-            f"`grass data pull {remote} {target} --node {node}` fetches them"
+            f"`grass data pull {found.remotes[0]} {target} --node {node}` fetches them"
         )
 
 

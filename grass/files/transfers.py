@@ -1,7 +1,7 @@
 """Push and pull of data and images, for the CLI and the client.
 
-Each can be repeated; files that are already there are not resent. Used by ``grass.api.file_calls``, ``grass.cli.data``,
-``grass.cli.image`` and ``grass.cli.pull``.
+Each can be repeated; files that are already there are not resent. Used by ``grass.api.file_calls``,
+``grass.api.output_files``, ``grass.cli.data`` and ``grass.cli.image``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def pull(
     before = {file: stamp_of(file) for file, replaces in files.items() if replaces}
     if not force and pulled.edited(before):
         different = replaced("--checksum")  # reads all files: a file that was only copied or touched is the same
-        _refuse(what, pulled.edited([file for file in before if different.get(file)]))
+        refuse_edited(what, pulled.edited([file for file in before if different.get(file)]))
     try:
         return rsync.transfer(rsync.command(rsync_program(), options, [source], target), what, on_progress)
     finally:  # after an interruption, too: the next pull goes on
@@ -144,6 +144,20 @@ def pull_runs(
     return sum(sizes)
 
 
+def names(access: ShareAccess, remote: str, empty: Path) -> list[str]:
+    """Return the paths of the files and links below a folder of the share (none: it is not there).
+
+    ``empty``: an empty folder here, which stays empty."""
+    path = paths.to_read(remote)
+    try:
+        access.ask(TypeOf(path))
+    except NotFoundError:
+        return []
+    source = access.rsync_path("data", f"{path}/")
+    found = rsync.items(rsync_program(), access.rsync_options(path), [source], f"{empty}/", f"look at {remote}")
+    return [item.path for item in found]
+
+
 def _files_of(root: Path) -> Iterator[Path]:
     """Yield the files and links of a folder that a pull made; or the one that it is."""
     if root.is_symlink() or not root.is_dir():
@@ -153,7 +167,8 @@ def _files_of(root: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in (*folders, *names))
 
 
-def _refuse(what: str, edited: list[Path]) -> None:
+def refuse_edited(what: str, edited: list[Path]) -> None:
+    """Raise ConflictError if there are such files."""
     if edited:
         named = ", ".join(str(file) for file in edited[:_NAMED])
         more = f" and {len(edited) - _NAMED} more" if len(edited) > _NAMED else ""

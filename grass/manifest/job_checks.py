@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from grass.manifest import framework_options, placement_checks
+from grass.manifest import framework_options, output_names, placement_checks
 from grass.manifest.document import join
 from grass.manifest.fields import Problems
 from grass.model.feasibility import some
@@ -35,6 +35,7 @@ def check(job: Job, path: str, problems: Problems) -> None:
         where = join(join(path, "components"), component.name)
         unknown = partial(unknown_component, names=names, problems=problems)
         framework_options.check(job, component, where, problems, unknown)
+    output_names.check(job, path, problems)
     cycle = _find_cycle({name: list(component.depends_on) for name, component in job.components.items()})
     if cycle:
         where = join(join(join(path, "components"), cycle[0]), "depends_on")

@@ -169,6 +169,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
     combinations, rows = matrix.read_matrix(fields, env), read_rows(fields, env)
     runtime, image, container = containers.read(fields, warnings)
     resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
+    output_limit, output_file = _read_output(fields)
     command = fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND)
     sizes = elastic.read_sizes(fields, combinations, rows.count)
     framework = elastic.read_framework(fields)
@@ -194,7 +195,8 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         stop_signal=fields.read("stop_signal", _stop_signal, StopSignal.TERM),
         notice=_read_notice(fields),
         timeout=fields.read("timeout", quantities.duration, None),
-        output_limit=_read_output_limit(fields),
+        output_limit=output_limit,
+        output_file=output_file,
         check=_read_check(fields),
         replace=_read_replace(fields, combinations, rows.count),
         keep=_read_keep(fields, resources.memory, container),
@@ -263,12 +265,14 @@ def _read_keep(fields: Fields, memory: int, container: Container) -> Keep | None
     return keep
 
 
-def _read_output_limit(fields: Fields) -> int:
+def _read_output(fields: Fields) -> tuple[int, str | None]:
+    """Return the limit, and the pattern of files. ``output_names`` checks the pattern."""
     with fields.within("output") as section:
         limit = section.read("limit", quantities.memory, DEFAULT_OUTPUT_LIMIT)
         if limit < LEAST_OUTPUT_LIMIT:
             section.problems.add(section.at("limit"), f"must be at least {show_memory(LEAST_OUTPUT_LIMIT)}")
-    return limit
+        file = section.read("file", values.text, None)
+    return limit, file
 
 
 def _read_ports(fields: Fields) -> tuple[str, ...]:

@@ -115,9 +115,8 @@ def component_document(part: Component) -> Document:
     )
     if part.grace != DEFAULT_GRACE:
         document["grace"] = _time(part.grace)
-    if part.output_limit != DEFAULT_OUTPUT_LIMIT:
-        document["output"] = {"limit": _size(part.output_limit)}
-    return document
+    limit = None if part.output_limit == DEFAULT_OUTPUT_LIMIT else _size(part.output_limit)
+    return document | _given(output=_given(limit=limit, file=part.output_file))
 
 
 def _given(**fields: Any) -> Document:

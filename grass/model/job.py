@@ -228,6 +228,7 @@ class Component:
     gets the ``i``-th value of each, and ``replicas`` is the length of all of them.
     ``web``: the port with a web page, which `grass job open` shows.
     ``output_limit``: bytes that the log of a task may take; beyond it, what is between beginning and end is dropped.
+    ``output_file``: the pattern of the files in which a pull of the job puts that log (``output_name``; None: in none).
     ``runtime``: None: the node chooses (``runtime_of``).
     ``shell``: selected variables of the shell that submitted the job, for processes on a cluster of one machine. They
     replace those that the node inherited.
@@ -281,6 +282,7 @@ class Component:
     replace: Replace | None = None
     grown_from: int | None = None
     exit_codes: ExitCodes = ExitCodes.SPECIAL
+    output_file: str | None = None
 
     def instructs(self, code: int | None) -> bool:
         """Return whether a task that ends with this code thereby says what is to happen."""

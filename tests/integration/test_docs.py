@@ -132,7 +132,7 @@ PAGES = {
     "docs/guide/logs.md": Page(
         "part train 'echo loss $GRASS_INDEX; echo wrong >&2; exit $((GRASS_INDEX / 2))' 'replicas: 3'; "
         "part eval 'echo evaluated' 'replicas: 1'; grass job wait eval; grass job wait train || true",
-        printed=("loss 2", "wrong", "evaluated", "node-agent"),
+        printed=("loss 2", "wrong", "evaluated", "seed 1", "node-agent"),
     ),
     "docs/guide/metrics.md": Page(printed=("grass_collector_up 1.0",)),
     "docs/guide/month.md": Page(

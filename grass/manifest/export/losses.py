@@ -22,6 +22,7 @@ _KEYS = {
     "columns": "from",
     "enough": "success",
     "output_limit": "output",
+    "output_file": "output",
     "read_only_data": "data",
     "policy": "place.policy",
     "metric": "place.metric",
