@@ -1,8 +1,19 @@
-"""An example for the help of each command. Read by ``command`` when help is printed."""
+"""An example for the help of each command and each group of commands. Read by ``command`` when help is printed."""
 
 from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": ("create", "run -- python train.py", "job start job.yml", "job list", "job why train"),
+    "cluster": ("cluster logs master-agent -f", "cluster move --to ann@10.0.0.8 --plan"),
+    "job": ("job start job.yml", "job list", "job logs train -f", "job why train", "job pull train", "job stop train"),
+    "queue": ("queue create shards", "queue put shards a.tar b.tar", "queue show shards"),
+    "schedule": ("schedule start nightly.yml", "schedule list", "schedule run-now nightly"),
+    "node": ("node list", "node show n1", "node add ann@10.0.0.7", "node drain n1"),
+    "kubernetes": ("kubernetes crds > crds.yaml",),
+    "user": ("user add ann", "user list", "user role ann admin"),
+    "data": ("data push ./digits datasets/digits", "data list datasets", "data pull results ./results"),
+    "image": ("image push trainer:2", "image list", "image remove trainer:1"),
+    "image-node": ("image-node build", "image-node list"),
     "create": ("create", "create lab.yml --plan"),
     "delete": ("delete lab --yes",),
     "status": ("status", "status -o json"),
@@ -115,4 +126,4 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "completion": ("completion bash >> ~/.bashrc",),
 }
-"""Path of a command → lines, without the name of the program."""
+"""Path of a command or a group (empty: the program) → lines, without the name of the program."""

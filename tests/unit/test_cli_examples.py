@@ -1,4 +1,4 @@
-"""The help of each command shows an example, which the command itself understands."""
+"""The help of each command, and of each group, shows an example, which the command itself understands."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ from grass.cli.output import Output
 _SHELL = ("<", ">", ">>", "|")
 
 
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+def paths_of(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    yield " ".join(path)
     if not isinstance(command, click.Group):
-        yield " ".join(path)
         return
     context = click.Context(command)
     for name in command.list_commands(context):
         each = command.get_command(context, name)
         assert each is not None
-        yield from leaves(each, (*path, name))
+        yield from paths_of(each, (*path, name))
 
 
-def test_each_command_has_an_example() -> None:
-    assert sorted(EXAMPLES.keys() - {"backup"}) == sorted(leaves(grass))  # a group that is a command itself
+def test_each_command_and_each_group_has_an_example() -> None:
+    assert sorted(EXAMPLES) == sorted(paths_of(grass))
+
+
+@pytest.mark.parametrize("group", ["job", "node", "image-node"])
+def test_the_examples_of_a_group_are_of_its_commands(group: str) -> None:
+    assert all(line.startswith(f"{group} ") for line in EXAMPLES[group])
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
@@ -50,7 +55,7 @@ def test_each_example_is_understood(line: str) -> None:
     command.make_context("x", rest, parent=context.parent)
 
 
-@pytest.mark.parametrize("path", ["job set", "backup", "status"])
+@pytest.mark.parametrize("path", ["", "job", "job set", "backup", "status"])
 def test_help_shows_the_examples(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         grass.main([*path.split(), "--help"], prog_name="grass")
