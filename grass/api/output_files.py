@@ -114,18 +114,15 @@ def _put(
     Return the bytes, those of the folder, and what could not be put there.
 
     Raises ConflictError, before anything is changed: a file was edited here."""
-    places = {file: place for file in made if (place := _place(file, path, target)) is not None}
+    root = target.resolve() if path not in made or target.is_dir() else target.parent.resolve() / target.name
+    places = {file: place for file in made if (place := _place(file, path, root)) is not None}
     with tempfile.TemporaryDirectory() as empty:
         own = {name for run in runs for name in transfers.names(access, f"{paths.JOBS}/{run}", Path(empty))}
     folders = {str(folder) for each in own for folder in PurePosixPath(each).parents}
-    blocked = [
-        file for file, place in places.items() if _in_the_way(file, own, folders) or _leads_elsewhere(place, target)
-    ]
-    changed = {
-        place: made[file] for file, place in places.items() if file not in blocked and not _is_same(place, made[file])
-    }
+    free = {file: place for file, place in places.items() if not _in_the_way(file, own, folders)}
+    changed = {file: place for file, place in free.items() if not _is_same(place, made[file])}
     if not force:
-        here = pulled.edited(place for place in changed if os.path.lexists(place))
+        here = pulled.edited(place for place in changed.values() if os.path.lexists(place))
         transfers.refuse_edited(f"pull of {paths.JOBS}/{runs[0]}", here)
     try:
         shared = size = pull_files()
@@ -133,12 +130,13 @@ def _put(
         if not places:
             raise
         shared = size = 0
-    for place, written in changed.items():
-        size += written.stat().st_size
+    put = {file: place for file, place in changed.items() if not _leads_elsewhere(place, root)}  # as pulled just now
+    for file, place in put.items():
+        size += made[file].stat().st_size
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(written, place)
-    pulled.note(target, changed)
-    return size, shared, blocked
+        shutil.move(made[file], place)
+    pulled.note(root, put.values())
+    return size, shared, [file for file in places if file not in free or (file in changed and file not in put)]
 
 
 class FileText:

@@ -115,7 +115,7 @@ def test_the_output_of_each_task_comes_in_a_file_whole_and_in_order_though_the_n
         [agent] = [daemon for daemon in supervisor.daemons() if daemon.name == "node-agent"]
         os.kill(agent.pid, signal.SIGKILL)
         assert client.wait(job, timeout=60).state == "SUCCEEDED"
-        assert execute(["job", "pull", "loud"]) == 0
+        client.pull_job(job, local=tmp_path / "loud")  # nothing was edited since the pull to the same folder
         for index in range(2):
             text = (tmp_path / f"loud/logs/loud-{index}.log").read_text()
             assert re.findall(r"out .*", text) == [*lines_of(index, 1), *lines_of(index, 2)]
@@ -155,12 +155,23 @@ def test_output_does_not_replace_what_a_task_wrote_and_a_rerun_brings_the_output
         assert not (tmp_path / "x.log").exists()
         (tmp_path / "job").mkdir()
         monkeypatch.chdir(tmp_path / "job")
-        again = {"command": fails_once, "replicas": 2, "cwd": str(tmp_path / "job"), "output": {"file": "{index}.log"}}
+        again = {
+            "command": fails_once,
+            "replicas": 2,
+            "cwd": str(tmp_path / "job"),
+            "output": {"file": "logs/{index}.log"},
+        }
         first = client.start({"name": "twice", "components": {"t": again}}).id
         assert client.wait(first, timeout=30).state == "FAILED"
         (tmp_path / "again").touch()
         second = client.rerun("twice", failed=True).id
         assert client.wait(second, timeout=30).state == "SUCCEEDED"
         client.pull_job(second, local="both")
-        assert first in (tmp_path / "job/both/0.log").read_text()
-        assert second in (tmp_path / "job/both/1.log").read_text()
+        assert first in (tmp_path / "job/both/logs/0.log").read_text()
+        assert second in (tmp_path / "job/both/logs/1.log").read_text()
+        for name in ("linked", "elsewhere"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "linked/logs").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(ConflictError, match=r"gives: logs/1\.log, logs/0\.log"):
+            client.pull_job(second, local=tmp_path / "linked")
+        assert list((tmp_path / "elsewhere").iterdir()) == []
