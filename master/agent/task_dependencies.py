@@ -95,12 +95,12 @@ def note_undone(run: JobRun) -> None:
     if len(run.components) != 1 or (run.state is JobState.SUCCEEDED and not _failures(_only(run))):
         return
     part = _only(run)
-    undone = 0
+    bits = bytearray(part.end // 8 + 1)
     for index in range(part.end):
         task = part.tasks.get(index)
         if task is None or task.state is not TaskState.SUCCEEDED:
-            undone |= 1 << index
-    run.undone = f"{undone:x}" if undone else ""
+            bits[index // 8] |= 1 << index % 8
+    run.undone = f"{int.from_bytes(bits, 'little'):x}" if any(bits) else ""
 
 
 def waiting(run: JobRun, component: ComponentRun) -> Reason | None:
