@@ -7,7 +7,7 @@ import { amount, bytes, duration, instant, notFinite, plural } from "../format.j
 import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel } from "../parts.js";
 import { Poll } from "../poll.js";
-import { ask, cluster, ended, fileGroups, me } from "../state.js";
+import { ask, cluster, fileGroups, me, settled } from "../state.js";
 import { RunCurves } from "./run_curves.js";
 import { usageCharts } from "./usage.js";
 
@@ -23,10 +23,10 @@ export function compareView([words]) {
       const answer = await ask("comparison", { of: names.join() });
       if (closed) return null;
       ({ jobs: runs, found } = answer);
-      if (!runs.every(ended)) again = 15;
+      if (!runs.every(settled)) again = 10;
       charts.show(answer);
       const ids = runs.map((run) => run.id);
-      curves ||= new RunCurves(ids, () => cluster.changed(), () => runs.every(ended), tasksOf(names, found));
+      curves ||= new RunCurves(ids, () => cluster.changed(), () => runs.every(settled), tasksOf(names, found));
       if (me.files && ids.length > 1) files = await fileGroups(ids).catch((error) => ({ problem: error.message }));
     } catch (error) { problem = error.message; again = 5; }
     cluster.changed();
