@@ -115,7 +115,7 @@ def main() -> None:
     with LocalCluster() as cluster:
         matrix = {"rate": list(range(50)), "seed": list(range(TASKS // 50))}
         part = {"command": "true", "matrix": matrix, "resources": {"memory": "1TiB"}}
-        job = cluster.client.start({"name": "wide", "components": {"main": part}}).id
+        job = cluster.client.start({"name": "swept", "components": {"main": part}}).id
         fill(cluster, job)
         times = []
         for _ in range(options.rounds + 1):

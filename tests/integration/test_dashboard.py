@@ -604,6 +604,8 @@ def fleet(pieces: list[Any], count: int) -> str:
         if nodes := piece.get("nodes"):
             made = [{**nodes[0], "name": f"n{number}", "tasks": number} for number in range(1, count + 1)]
             made[100]["state"] = "LOST"
+            for each, free in zip(made, (300, *[100] * count), strict=False):
+                each["free"] = {**each["free"], "cpu": free}
             for each in made[7::60]:
                 each["state"] = "SILENT"
             piece["nodes"] = made[::-1]
@@ -622,6 +624,7 @@ def test_an_overview_of_300_nodes_is_bounded_and_leads_to_each_of_them(browser: 
             names = page.locator(".heat a").evaluate_all("all => all.map((each) => each.ariaLabel.split(':')[0])")
             assert names == [f"n{number}" for number in range(1, 301)]
             assert page.locator(".alerts li").count() == 6
+            page.wait_for_selector(".capacity .meter:has-text('1,169.8 of 1,200')")
             axe = Accessibility(page)
             assert axe.faults("light") == [] and axe.faults("dark", runOnly=["color-contrast"]) == []
             for width, most in ((390, 4500), (820, 3500), (1360, 2500)):
@@ -1210,7 +1213,10 @@ def test_what_a_task_reported_is_shown_by_its_step_to_its_user_and_nothing_of_it
         until(page, "document.querySelector('img[alt=\"val/cm at step 20\"]')?.naturalWidth === 60")
         page.fill("input[aria-label='Step of val/cm']", "0")
         until(page, "document.querySelector('img[alt=\"val/cm at step 0\"]')?.naturalWidth === 40")
-        until(page, "document.querySelector('img[alt^=false]')?.complete")
+        page.wait_for_selector(
+            "figure:has-text('false') p:has-text('false.20.png'):has-text('cannot show it as a picture')"
+        )
+        assert page.locator(".note:has-text('not kept: huge')").count() == 2  # once for each task
         with page.expect_download() as drawn:
             page.click("a[aria-label='Download drawn']")
         assert drawn.value.suggested_filename == "drawn.20.svg"

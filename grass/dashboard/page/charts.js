@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { bytes, cores, count, duration, instant, percent } from "./format.js";
 
-export const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--stopped", "--faint"];
+export const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--teal", "--stopped", "--faint"];
 const UNITS = {
   percent: (value) => percent(value), bytes, rate: (value) => (value === null || value === undefined ? "–" : `${bytes(value)}/s`),
   cores: (value) => (value === null || value === undefined ? "–" : value < 0.1 ? String(Number(value.toPrecision(2))) : cores(value * 1000)),
@@ -87,7 +87,7 @@ export class Curves {
       scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? top(high ?? 1)] } },
       axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : since ? (_, ticks) => ticks.map(duration) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
       series: [{ label: time ? "time" : since ? "after" : "step", value: (plot, value, _, at) => { const shown = where(plot, value, at); return shown === null ? "–" : time ? instant(shown) : since ? duration(shown) : String(shown); } }, ...this.data.series.map((each, at) => ({
-        label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: this.data.x.length < 3 },
+        label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: (_, place) => this.data.series[place - 1].values.filter(known).length < 3 },
         value: (...shown) => text(legend(...shown)), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
       }))],
     }, [this.data.x, ...this.data.series.map((each) => each.values)], this.element);

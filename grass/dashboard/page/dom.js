@@ -91,7 +91,7 @@ function sameKind(one, two) {
   return one.nodeType === two.nodeType && one.nodeName === two.nodeName;
 }
 
-const HANDLERS = ["onclick", "oninput", "onchange", "onkeydown", "onsubmit", "onpointermove", "onpointerleave"];
+const HANDLERS = ["onclick", "oninput", "onchange", "onkeydown", "onsubmit", "onpointermove", "onpointerleave", "onerror"];
 
 function morph(old, wanted) {
   if (old.nodeType !== 1) {

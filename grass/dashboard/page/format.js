@@ -16,7 +16,7 @@ export function count(value) {
 
 export function cores(thousandths) {
   const value = thousandths / 1000;
-  return Number.isInteger(value) ? count(value) : value.toFixed(value < 10 ? 2 : 1).replace(/0$/, "");
+  return value.toLocaleString("en-US", { maximumFractionDigits: value < 10 ? 2 : 1 });
 }
 
 // An amount of a resource in a specification.

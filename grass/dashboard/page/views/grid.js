@@ -55,9 +55,9 @@ export class Grid {
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, height);
     this.tasks.forEach((task, at) => cell(paint, task, (at % columns) * size, Math.floor(at / columns) * size, size - 2, colours, panel));
-    for (const [at, colour] of [[this.hovered, style.getPropertyValue("--ink")], [this.tasks.findIndex((task) => task.task === this.chosen), style.getPropertyValue("--focus")]]) {
+    paint.strokeStyle = style.getPropertyValue("--ink"); paint.lineWidth = 2; // the colour of no state
+    for (const at of [this.hovered, this.tasks.findIndex((task) => task.task === this.chosen)]) {
       if (at < 0) continue;
-      paint.strokeStyle = colour; paint.lineWidth = 2;
       paint.strokeRect((at % columns) * size, Math.floor(at / columns) * size, size - 2, size - 2);
     }
   }

@@ -16,6 +16,7 @@ export class Media {
     this.found = null; this.problem = "";
     this.chosen = new Map(); // name → number of the one that is shown; none: the newest
     this.tables = new Map(); // file and time → its rows, or why there are none
+    this.broken = new Set(); // file and time of pictures that the browser cannot draw
     this.poll = new Poll(() => this.load());
     this.poll.now();
   }
@@ -29,10 +30,10 @@ export class Media {
 
   draw() {
     const { found } = this;
-    if (!found || (!found.names.length && !found.troubles.length && (this.only || !found.tasks.length))) return null; // most tasks report none
+    if (!found || (!found.names.length && !(this.only ? found.troubles : found.tasks).length)) return null; // most tasks report none
     const title = this.only ? `Reported by ${this.task}` : "Reported";
     return panel(title, { key: "media", end: this.only ? null : this.choice() },
-      [this.problem ? `This is not the newest: ${this.problem}` : "", ...found.troubles].filter(Boolean).map((text) => h("p.note.inside", text)),
+      [this.problem ? `This is not the newest: ${this.problem}` : "", ...(this.only ? found.troubles : [])].filter(Boolean).map((text) => h("p.note.inside", text)),
       found.names.length ? h("div.media", found.names.map((each) => this.one(each))) : empty("This task has reported no text, picture or table."));
   }
 
@@ -57,7 +58,9 @@ export class Media {
   content(name, each) {
     if (each.kind === "text") return h("div.text", { tabindex: 0, role: "region", "aria-label": `Text of ${name}` }, each.text);
     if (!me.files) return h("p.soft", "This machine cannot reach the file: ", h("code", each.file));
-    if (each.kind === "picture") return h("img", { src: `/file?${new URLSearchParams({ path: each.file, picture: "", at: each.at })}`, alt: `${name} at step ${each.step}`, loading: "lazy" });
+    const key = `${each.file} ${each.at}`;
+    if (this.broken.has(key)) return h("p.soft", `${each.file.split("/").pop()}, ${bytes(each.size)}: this browser cannot show it as a picture.`);
+    if (each.kind === "picture") return h("img", { onerror: () => { this.broken.add(key); this.changed(); }, src: `/file?${new URLSearchParams({ path: each.file, picture: "", at: each.at })}`, alt: `${name} at step ${each.step}`, loading: "lazy" });
     if (each.kind === "table") return this.table(name, each);
     return h("p.soft", `${each.file.split("/").pop()}, ${bytes(each.size)}: a file of this kind is only downloaded.`);
   }

@@ -70,10 +70,11 @@ function sums(running, queue, nodes) {
   const hour = [...cluster.jobs.values()].filter((job) => ended(job) && clock.now() - job.ended < 3600);
   const failed = hour.filter((job) => job.state === "FAILED").length, partly = hour.filter((job) => jobState(job).tone === "warn").length;
   const ready = nodes.filter((node) => node.state === "READY").length;
+  const active = (cluster.counts.RUNNING || 0) + (cluster.counts.STOPPING || 0), waiting = cluster.counts.QUEUED || 0, noun = (number) => (number === 1 ? "job" : "jobs");
   const figure = (value, label, note) => h("div", h("div.figure", value), h("div.label", label), note ? h("div.label", note) : null);
   return h("section.panel.sums", { "aria-label": "Summary" },
-    figure(count((cluster.counts.RUNNING || 0) + (cluster.counts.STOPPING || 0)), "jobs running", `${count(tasks.RUNNING || 0)} tasks`),
-    figure(count(cluster.counts.QUEUED || 0), "jobs waiting", queue.length ? `longest ${duration(clock.now() - queue[0].submitted)}` : cluster.complete ? "queue is empty" : "loading"),
+    figure(count(active), `${noun(active)} running`, plural(tasks.RUNNING || 0, "task")),
+    figure(count(waiting), `${noun(waiting)} waiting`, queue.length ? `longest ${duration(clock.now() - queue[0].submitted)}` : cluster.complete ? "queue is empty" : "loading"),
     figure(count(hour.length), "ended in the last hour", [failed ? `${failed} failed` : "", partly ? `${partly} with failed tasks` : ""].filter(Boolean).join(", ") || "none failed"),
     figure(`${ready} / ${nodes.length}`, "nodes ready", nodes.length - ready ? `${nodes.length - ready} not ready` : "all ready"));
 }

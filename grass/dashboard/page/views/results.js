@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { described, filterOf, inOrder, moreIsBetter, short } from "../filter.js";
-import { bytes, count, duration, notFinite } from "../format.js";
+import { bytes, count, duration, notFinite, plural } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -66,7 +66,7 @@ export class Results {
     if (!found) return panel("Results", { key: "results" }, empty(this.problem || "Loading."));
     const filter = h("input.field", { type: "search", "aria-label": "Filter rows", placeholder: "Filter: lr=0.3 failed", value: this.words, oninput: (event) => { this.words = event.target.value; this.arrange(); this.changed(); } });
     const { length } = this.rows;
-    return panel("Results", { key: "results", end: [h("span.soft", length === found.rows.length ? `${count(length)} tasks` : `${count(length)} of ${count(found.rows.length)} tasks`), this.choice(), filter] },
+    return panel("Results", { key: "results", end: [h("span.soft", length === found.rows.length ? plural(length, "task") : `${count(length)} of ${plural(found.rows.length, "task")}`), this.choice(), filter] },
       this.notes().map((text) => h("p.note.inside", text)), this.bestLine(),
       h("div", this.table.element), length ? null : empty("No such row."));
   }
