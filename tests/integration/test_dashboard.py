@@ -725,7 +725,7 @@ def test_the_first_tab_of_a_job_says_what_it_does_and_what_it_last_said(page: An
     page.wait_for_selector("section[aria-label='Last lines']:has-text('of main.51') .text:text-is('51')")
 
 
-def test_the_stacks_of_a_running_task_are_on_its_page_on_demand(page: Any, client: Client) -> None:
+def test_the_stacks_of_a_running_task_are_on_its_page_on_demand(page: Any, client: Client, tmp_path: Path) -> None:
     program = "import time\ndef waits():\n    print('here', flush=True)\n    time.sleep(600)\nwaits()"
     job_id = client.start(job("stacked", shlex.join([sys.executable, "-c", program]))).id
     to(page, f"/jobs/{job_id}/logs")
@@ -733,6 +733,7 @@ def test_the_stacks_of_a_running_task_are_on_its_page_on_demand(page: Any, clien
     to(page, f"/jobs/{job_id}/tasks/main.0")
     page.click("button:text-is('Stacks')")
     page.wait_for_selector("section[aria-label=Stacks] .source:has-text('waits (<string>:4)')")
+    is_accessible_and_fits(page, Accessibility(page), f"/jobs/{job_id}/tasks/main.0", tmp_path)
     client.stop(job_id)
     client.wait(job_id, timeout=30)
 
@@ -804,6 +805,8 @@ def test_the_keyboard_suffices(page: Any, client: Client) -> None:
     client.wait(client.start(job("keyboard", "true")).id, timeout=20)
     page.keyboard.press("?")
     page.wait_for_selector(".dialog h1:has-text('Keyboard')")
+    axe = Accessibility(page)
+    assert axe.faults("light") == [] and axe.faults("dark", runOnly=["color-contrast"]) == []
     page.keyboard.press("Escape")
     page.keyboard.press("n")
     page.wait_for_selector(".dialog textarea:focus")
@@ -812,6 +815,7 @@ def test_the_keyboard_suffices(page: Any, client: Client) -> None:
     page.keyboard.press("/")
     page.keyboard.type("keyb")
     page.wait_for_selector(".found li.chosen:has-text('keyboard')")
+    assert axe.faults("light") == [] and axe.faults("dark", runOnly=["color-contrast"]) == []
     page.keyboard.press("Enter")
     page.wait_for_selector(".head h1:has-text('keyboard')")
     page.clock.set_fixed_time(time.time())  # both keys count together if they come within a second
@@ -927,6 +931,8 @@ def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(context: Any,
         page.evaluate("delete document.hidden")
         page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         page.wait_for_selector("#link:has-text('this browser has not opened the dashboard')")
+        axe = Accessibility(page)
+        assert axe.faults("light") == [] and axe.faults("dark", runOnly=["color-contrast"]) == []
 
 
 def test_a_page_whose_files_get_lost_on_the_way_draws_itself_in_the_end(browser: Any, link: str) -> None:
@@ -1059,11 +1065,14 @@ def test_outputs_are_shown_and_nothing_of_them_runs_and_the_whole_log_is_downloa
     until(page, f"location.hash === '#/jobs/{job_id}/files/jobs/{job_id}/step%2010'")
     page.click("td a:text-is('m.csv')")
     page.wait_for_selector("section[aria-label='File m.csv'] td:text-is('<b>a</b>, b')")
+    axe = Accessibility(page)
+    is_accessible_and_fits(page, axe, f"/jobs/{job_id}/file", tmp_path)
     for name in ("run.html", "run.svg"):
         to(page, f"/jobs/{job_id}/file/jobs/{job_id}/{name}")
         page.wait_for_selector(".source:has-text('<script>window.top.taken=1</script>')")
     to(page, f"/jobs/{job_id}/file/jobs/{job_id}/dot.bin")
     until(page, "document.querySelector('.picture img')?.naturalWidth === 1")
+    is_accessible_and_fits(page, axe, f"/jobs/{job_id}/file", tmp_path)
     assert page.evaluate("window.taken") is None
     cookie = cookie_of(link)
     for address, disposition in (
@@ -1253,6 +1262,11 @@ def test_the_first_tab_of_a_sweep_is_its_table_which_marks_the_best_run_sorts_an
     until(page, "document.querySelectorAll('.window tbody tr').length === 2")
     page.fill("[aria-label='Filter rows']", "failed")
     until(page, "document.querySelectorAll('.window tbody tr').length === 1")
+    page.wait_for_selector(".window tr:has-text('main.3') .chip:text-is('user error')")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.locator(".window").evaluate("each => each.scrollTo(200, 0)")
+    until(page, "document.querySelector('.window td.main').getBoundingClientRect().left >= 0")
+    page.set_viewport_size({"width": 1360, "height": 900})
     assert page.get_attribute(".window a:text-is('log')", "href") == f"#/jobs/{sweep}/logs/main.3"
     page.click(".window a:text-is('output')")
     page.wait_for_selector("nav.crumbs")

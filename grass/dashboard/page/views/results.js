@@ -11,8 +11,8 @@ import { ask, me } from "../state.js";
 
 const MOST_FIGURES = 24; // columns of figures
 const SAMPLE = 400; // rows that are measured for the widths of columns
-const TITLES = { seconds: "Time", cpu: "CPU time", memory: "Memory", task: "Task", state: "State", failure: "Failure", cause: "Cause" };
-const WIDE = { open: 12, state: 13, failure: 16, cause: 44 };
+const TITLES = { seconds: "Time", cpu: "CPU time", memory: "Memory", task: "Task", state: "State", cause: "Cause" };
+const WIDE = { open: 12, state: 13, cause: 30 };
 
 export class Results {
   // `settled`: returns whether nothing new will come.
@@ -36,7 +36,7 @@ export class Results {
     this.at = new Map(found.columns.map((name, at) => [name, at]));
     this.numbers = new Set([...found.figures, "seconds", "cpu", "memory"]);
     const said = (name) => found.rows.some((row) => row[this.at.get(name)]);
-    this.shown = ["task", "open", ...found.parameters, "state", ...found.figures.slice(0, MOST_FIGURES), "seconds", "cpu", "memory", ...["failure", "cause"].filter(said)];
+    this.shown = ["task", "open", ...found.parameters, "state", ...found.figures.slice(0, MOST_FIGURES), "seconds", "cpu", "memory", ...(said("failure") ? ["cause"] : [])];
     if (this.best === null && found.figures.length) this.best = { name: found.figures[0], most: moreIsBetter(found.figures[0]) };
     this.arrange();
   }
@@ -119,12 +119,16 @@ export class Results {
       if (name === "task") return h("td.main", h("a", { href: `${place}/tasks/${task}` }, task), best ? h("span.chip", "best") : null);
       if (name === "open") return h("td.acts", h("a", { href: `${place}/logs/${task}`, "aria-label": `Log of ${task}` }, "log"), me.files ? h("a", { href: `${place}/files/${encodeURIComponent(cell("output"))}`, "aria-label": `Output of ${task}` }, "output") : null);
       if (name === "state") return h("td", stateMark(value));
-      if (name === "failure") return h("td", text.replaceAll("-", " "));
-      if (name === "cause") return h("td", { title: value || null }, value ? h("a", { href: `${place}/logs/${task}` }, value) : "–");
+      if (name === "cause") return this.cause(`${place}/logs/${task}`, cell("failure"), value);
       const lost = this.found.figures.includes(name) && cell(`${plain(name)}:not_finite`), end = lost ? `, ${count(lost)} not finite` : "";
       const range = this.found.figures.includes(name) && value !== null ? `from ${cell(`${plain(name)}:min`)} to ${cell(`${plain(name)}:max`)}${end}` : `${text}${end}`;
       return h("td", { class: this.numbers.has(name) ? "num" : "", title: range }, text);
     }));
+  }
+
+  cause(log, failure, cause) {
+    const kind = failure ? failure.replaceAll("-", " ") : "";
+    return h("td", { title: cause ? `${kind}: ${cause}` : null }, kind ? h("span.chip", kind) : "–", " ", cause ? h("a", { href: log }, cause) : null);
   }
 
   close() { this.closed = true; this.poll.close(); this.table.close(); }
