@@ -1313,17 +1313,19 @@ def test_curves_with_other_steps_are_smoothed_averaged_and_thinned(page: Any) ->
     found = page.locator(":root").evaluate(
         """async (_, address) => {
           const { linesOf, smoothed } = await import(new URL("run_lines.js", address));
+          const { few } = await import(new URL("charts.js", address));
           const run = (key, steps, points, seed) => ({ key, label: key, steps, points, values: { lr: 1, seed } });
           const options = { parameters: ["lr", "seed"], colour: "lr", over: "seed", smooth: 0 };
           const mean = linesOf([run("a", [0, 2], [0, 2], 1), run("b", [1, 2], [3, 4], 2)], options);
           const long = linesOf([run("a", [...Array(5000).keys()], Array(5000).fill(7), 1)], { ...options, over: "" });
           return [
             mean.x, mean.lines[0].y, mean.lines[0].high, smoothed([1, 1, 4], 0.5), long.x.length, long.lines[0].y[9],
+            few([null, 1, undefined, 2]), few([1, null, 2, 3]),
           ];
         }""",
         module,
     )
-    assert found == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [1, 1, 2.7142857142857144], 1024, 7]
+    assert found == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [1, 1, 2.7142857142857144], 1024, 7, True, False]
 
 
 def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: Client) -> None:

@@ -36,6 +36,13 @@ function hour(time, all) {
 
 const known = (value) => value !== null && value !== undefined;
 
+// Whether a curve has so few values that no line shows them.
+export function few(values) {
+  let seen = 0;
+  return !values.some((value) => known(value) && (seen += 1) > 2);
+}
+
+
 // What the legend says of a series: at the pointer, or the newest figure while there is none.
 function legend(plot, value, series, at) {
   return (known(at) ? value : plot.data[series].findLast(known)) ?? null;
@@ -87,7 +94,7 @@ export class Curves {
       scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? top(high ?? 1)] } },
       axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : since ? (_, ticks) => ticks.map(duration) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
       series: [{ label: time ? "time" : since ? "after" : "step", value: (plot, value, _, at) => { const shown = where(plot, value, at); return shown === null ? "–" : time ? instant(shown) : since ? duration(shown) : String(shown); } }, ...this.data.series.map((each, at) => ({
-        label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: (_, place) => this.data.series[place - 1].values.filter(known).length < 3 },
+        label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: (chart, place) => few(chart.data[place]) },
         value: (...shown) => text(legend(...shown)), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
       }))],
     }, [this.data.x, ...this.data.series.map((each) => each.values)], this.element);

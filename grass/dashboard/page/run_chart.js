@@ -1,6 +1,6 @@
 // One figure of many runs in one chart, with uPlot: drag to zoom, double-click to see all, click a line to pick it.
 
-import { uPlotLoaded } from "./charts.js";
+import { few, uPlotLoaded } from "./charts.js";
 import { h } from "./dom.js";
 import { short } from "./filter.js";
 
@@ -22,7 +22,7 @@ export class RunChart {
     if (this.closed || !this.data || !this.element.clientWidth) return;
     if (!window.uPlot) { uPlotLoaded().then(() => this.redraw(), () => {}); return; }
     const { x, lines, log } = this.data, zoom = this.zoomed();
-    const shape = JSON.stringify([log, document.documentElement.dataset.theme, x.length < 3, ...lines.map((line) => [line.key, line.stroke, line.faint, line.runs.length])]);
+    const shape = JSON.stringify([log, document.documentElement.dataset.theme, ...lines.map((line) => [line.key, line.stroke, line.faint, line.runs.length])]);
     const fit = (values) => (log && values ? values.map((value) => (value > 0 ? value : null)) : values);
     const columns = [x, ...lines.flatMap((line) => [line.y, ...(banded(line) ? [line.high, line.low] : [])].map(fit))];
     if (this.chart && this.shape === shape) {
@@ -40,7 +40,7 @@ export class RunChart {
     const series = [{}], bands = [];
     this.keys = [null];
     for (const line of lines) {
-      series.push({ stroke: line.stroke, width: line.faint ? 0.7 : 1.6, alpha: line.faint ? 0.25 : 1, spanGaps: true, points: { show: x.length < 3 } });
+      series.push({ stroke: line.stroke, width: line.faint ? 0.7 : 1.6, alpha: line.faint ? 0.25 : 1, spanGaps: true, points: { show: (chart, place) => few(chart.data[place]) } });
       this.keys.push(line.key);
       if (!banded(line)) continue;
       bands.push({ series: [series.length, series.length + 1], fill: line.stroke.startsWith("#") ? `${line.stroke}2e` : line.stroke.replace(")", " / 18%)") });
