@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -353,6 +353,14 @@ def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, cl
     client.wait(job_id, timeout=30)
 
 
+def reload_until_answered(page: Any, *questions: str) -> None:
+    """Load a page anew. Afterwards, these questions are not on their way while somebody deletes their job."""
+    with ExitStack() as answers:
+        for name in questions:
+            answers.enter_context(page.expect_response(f"**/ask/{name}?*"))
+        page.reload()
+
+
 def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(page: Any, client: Client) -> None:
     job_id = client.start(job("renewed", "exec sleep 600", restart={"policy": "never"})).id
     running = "canvas[aria-label='Tasks of main: 1 running']"
@@ -374,7 +382,7 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
         confirm(page, "Stop")
         page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
     assert client.job(runs[-1]).rerun_of == runs[1]
-    page.reload()  # what was asked before the end is no longer waited for
+    reload_until_answered(page, "array", "glance")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
     confirm(page, "Delete")
     wait_until(lambda: page.evaluate("location.hash") == "#/jobs")
@@ -389,7 +397,7 @@ def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(page: Any, c
     page.clock.install()
     to(page, f"/jobs/{job_id}{section}")
     page.wait_for_selector(".head .state:has-text('succeeded')")
-    page.reload()  # what was asked before the end is no longer waited for
+    reload_until_answered(page, "array", "job-usage" if section else "glance")
     page.wait_for_selector("section[aria-label='All tasks together']" if section else "canvas")
     if section:  # over a day it asks once a minute, so not while the job is deleted
         with page.expect_response("**/ask/job-usage*range=86400"):
