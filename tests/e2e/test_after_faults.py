@@ -258,7 +258,7 @@ until [ -e $GRASS_SCRATCH/enough ]; do
   mount -o remount,rw $GRASS_DATA/images 2>/dev/null && echo REMOUNTED
   mknod /tmp/kmem c 1 2 2>/dev/null && echo MADE-A-DEVICE
   grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t' | tr '\\n' ' '; echo
-  echo alive > $GRASS_DATA/data/round 2>/dev/null; n=$((n+1)); sleep 0.3
+  echo alive 2>/dev/null >$GRASS_DATA/data/round; n=$((n+1)); sleep 0.3
 done
 echo rounds $n
 """
