@@ -65,7 +65,15 @@ def write(home: Path, addresses: Iterable[str], config: ClusterConfig) -> None:
 def _run(config: ClusterConfig) -> None:
     said: dict[str, str] = {}
     home = Path(config.home)
-    while addresses := listed(home):
+    while True:
+        try:
+            addresses = listed(home)
+        except OSError as error:  # such as no free file descriptor
+            log.error("cannot read which masters this one replaced; trying again: %s", error)
+            clock.sleep(_AGAIN)
+            continue
+        if not addresses:
+            return
         for address in addresses:
             try:
                 host, port = host_and_port(address)

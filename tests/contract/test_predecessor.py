@@ -80,6 +80,21 @@ def test_a_master_that_was_replaced_can_decide_nothing_more(
     for user in ("agent", "api", "node"):
         with closing(old.backend(user)) as backend, pytest.raises(NotAllowedError):
             backend.get("grass:lab:fence")
+    predecessor.write(Path(config.home), (), config)
+
+
+def test_a_list_that_cannot_be_read_for_a_while_ends_no_fencing(
+    masters: tuple[NetworkServer, NetworkServer, ClusterConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    old, _, config = masters
+    home, loop = Path(config.home), Path(config.home) / "loop"
+    predecessor.write(home, ("127.0.0.1:1",), config)
+    predecessor.start_fencing(config)
+    loop.symlink_to(predecessor.PREDECESSOR)
+    loop.replace(home / predecessor.PREDECESSOR)  # a link to itself
+    wait_until(lambda: "cannot read which masters" in caplog.text, 10, "a look that fails")
+    predecessor.write(home, (f"127.0.0.1:{old.port}",), config)
+    wait_until(lambda: not predecessor.listed(home), 10, "the fence")
 
 
 def test_a_master_that_comes_back_does_not_fence_a_later_one(
