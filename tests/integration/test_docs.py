@@ -231,6 +231,13 @@ def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, nam
         for job in grass.json("job", "list"):
             grass("job", "stop", job["id"])
             grass("job", "wait", job["id"], "--timeout", "30")
+        forget_schedules(grass)
+
+
+def forget_schedules(grass: Grass) -> None:
+    """Pages have schedules of the same name."""
+    for schedule in grass.json("schedule", "list"):
+        grass.good("schedule", "delete", schedule["name"])
 
 
 def test_the_month_counts_its_commands() -> None:
@@ -278,6 +285,7 @@ FILES = {
     "docs/guide/jobs.md": ["FAILED", "SUCCEEDED", "SUCCEEDED", "RUNNING", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"],
     "docs/guide/joining.md": [],  # a join file
     "docs/guide/kubernetes.md": [],  # tests/integration/test_kubernetes_node.py runs jobs in a namespace
+    "docs/guide/logs.md": ["SUCCEEDED"],
     "docs/guide/month.md": [],  # its commands start them all
     "docs/guide/node-checks.md": [],  # tests/integration/test_cli.py starts a job with a check
     "docs/guide/notebooks.md": [],  # tests/integration/test_forward.py opens such pages
@@ -323,8 +331,7 @@ def test_the_files_of_a_page_are_started_as_written(grass: Grass, tmp_path: Path
             finally:
                 reader("job", "stop", job, "--grace", "0")
                 reader("job", "wait", job)
-    for schedule in reader.json("schedule", "list"):
-        reader.good("schedule", "delete", schedule["name"])
+    forget_schedules(reader)
 
 
 def became(grass: Grass, job: str, state: str, reason: str = "") -> None:
