@@ -274,6 +274,8 @@ def test_a_container_without_isolation_changes_no_image_and_no_log_after_each_fa
     faults = {
         "nothing": "true",
         "the share's mount was killed": f"systemctl kill --kill-whom=all -s KILL grass-share-fuse@{NAME}",
+        "the engine was killed": "systemctl kill -s KILL docker",
+        "the engine was restarted": "systemctl restart docker",
         "the node-agent was killed": f"systemctl kill -s KILL grass-node-agent@{NAME}",
     }
     with Client(NAME, home=world.ann.home) as client:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -355,16 +356,20 @@ def test_containers_that_outlive_their_engine_go_on_and_lose_no_line(kill: bool)
         assert run.stdout().splitlines() == lines
 
 
-def test_containers_that_end_with_their_engine_are_not_to_blame() -> None:
+@pytest.mark.parametrize(("kill", "waits"), [(False, False), (True, False), (True, True)])
+def test_containers_that_end_with_their_engine_are_not_to_blame(kill: bool, waits: bool) -> None:
+    """``waits``: connections to the engine wait for it, as with systemd's socket."""
     require_engine()
     with OwnEngine(live_restore=False) as engine, DockerRun(engine.socket) as run:
         assert run.run("exit 3", "j-1/c.3/1").code == 3
+        run.door.waits = waits
         run.start("trap 'exit 0' TERM; sleep 100 & wait")
         run.start(LINES, "j-1/c.1/1")
         run.runs()
         run.wait(lambda: run.path("stdout", "j-1/c.1/1").exists() and "line 5" in run.stdout("j-1/c.1/1"))
-        engine.end()
-        engine.start()
+        engine.end(kill=kill)
+        starting = threading.Thread(target=engine.start)  # what the runtime asks meanwhile may wait for the engine
+        starting.start()
         other = run.ended("j-1/c.1/1")
         lines = run.stdout("j-1/c.1/1").splitlines()
         for each in (run.ended(), other):
@@ -372,6 +377,7 @@ def test_containers_that_end_with_their_engine_are_not_to_blame() -> None:
         assert len(lines) < 400
         assert lines == [f"line {number}" for number in range(len(lines))]
         run.wait(lambda: run.lists > 1)
+        starting.join()
         assert run.run("exit 3", "j-1/c.2/1").code == 3
 
 

@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import docker
@@ -117,6 +118,8 @@ class Door:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._lock = threading.Lock()
         self._opened: socket.socket | None = None
+        self.waits = False
+        """Whether connections wait for an engine that is away, as at systemd's socket."""
         self.open()
 
     def open(self) -> None:
@@ -152,8 +155,10 @@ class Door:
             except OSError:
                 return
             engine = socket.socket(socket.AF_UNIX)
+            while engine.connect_ex(self._engine) and self.waits and self._opened is listener:
+                time.sleep(0.05)
             try:
-                engine.connect(self._engine)
+                engine.getpeername()
             except OSError:
                 engine.close()
                 client.close()

@@ -134,6 +134,8 @@ class Ends:
     def _on_inspected(self, attempt: Container, found: tuple[Answer, bool | None] | GrassError) -> None:
         if self._attempts.get(attempt.key) is not attempt or not attempt.runs:
             return
+        if self._events.ended is not None:  # with systemd's socket, an engine that starts again answers this first
+            return  # the list that follows tells when it was away, and opens the log again
         if isinstance(found, NotFoundError):
             self.finish_unknown(attempt)
             return
