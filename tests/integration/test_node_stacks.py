@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -95,7 +96,8 @@ def test_of_another_program_the_state_and_the_kernels_function_are_known(run: Sh
     pid = run.started(key).pid
     assert pid is not None
     wait_until(lambda: [proc.stat(child) for child in proc.children(pid)], seconds=30)
-    wait_until(lambda: b"sleep" in proc.read(f"/proc/{proc.children(pid)[0]}/comm"), seconds=30)
+    asleep = re.compile(rb"\d+ \(sleep\) S ")  # it has the name before it sleeps
+    wait_until(lambda: asleep.match(proc.read(f"/proc/{proc.children(pid)[0]}/stat")), seconds=30)
     [task] = collect(run.config, [key]).tasks
     assert {process.command for process in task.processes} == {"sh", "sleep"}
     assert {process.state for process in task.processes} == {"S"}
