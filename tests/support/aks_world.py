@@ -13,7 +13,6 @@ from pathlib import Path
 from grass.azure.arm import Clock, Reply
 from grass.errors import GrassError, WaitTimeoutError
 from grass.manifest.aks import AksSettings
-from grass.manifest.document import Document
 from grass.manifest.local_settings import KubernetesSettings
 from grass.manifest.settings import parse_settings
 from grass.mode_file import write_mode
@@ -26,7 +25,7 @@ from grass.system.tree_removal import remove_tree
 from grass.wire.cloud import CloudCosts
 from tests.doubles.azure_aks import Aks
 from tests.doubles.azure_arm import NOT_OFFERED, TYPES, Azure, sku
-from tests.support.azure_world import EPOCH, ID
+from tests.support.azure_world import EPOCH, ID, FaultyWorld
 from tests.support.needs import require
 
 SKUS = (
@@ -39,7 +38,7 @@ SKUS = (
 
 
 @dataclass
-class World:
+class World(FaultyWorld):
     """``runs``: whether the daemons run here. ``joined``: settings with namespaces that became nodes. ``provided``:
     what was made in Kubernetes, with the kubeconfig that led there."""
 
@@ -101,27 +100,6 @@ class World:
 
     def costs(self) -> CloudCosts:
         return cost.costs(self.session, self.edges)
-
-    @property
-    def changes(self) -> list[str]:
-        """Requests that change something."""
-        return [
-            f"{each.method} {each.path.rpartition('/providers/')[2]}"
-            for each in self.azure.asked
-            if each.method != "GET"
-        ]
-
-    def _sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.now += seconds
-        assert self.now < 100_000, "waits for ever"
-
-    def _send(self, method: str, url: str, body: Document | None) -> Reply:
-        def go() -> Reply:
-            answer = self.azure.handle(method, url, body, self.token)
-            return Reply(answer.status, answer.content, answer.headers)
-
-        return self.fault(method, url, go)
 
     def _create(self, settings: KubernetesSettings) -> Created:
         if self.broken is not None:

@@ -8,20 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from grass.azure.arm import Reply
 from grass.errors import GrassError
-from tests.doubles.azure_arm import Azure
-from tests.support.azure_world import KilledError, cut, reply
-
-
-class FaultyWorld(Protocol):
-    azure: Azure
-    fault: Callable[[str, str, Callable[[], Reply]], Reply]
-
+from tests.support.azure_world import FaultyWorld, KilledError, cut, reply
 
 W = TypeVar("W", bound=FaultyWorld)
 Fault = Callable[[Callable[[], Reply]], Reply]

@@ -35,10 +35,39 @@ class KilledError(BaseException):
     """The process ended here."""
 
 
-@dataclass
-class World:
-    """``fault``: called with the method and the address of each request, and how to carry it out."""
+class FaultyWorld:
+    """What worlds on the double of Azure share. ``fault``: called with the method and the address of each request, and
+    how to carry it out."""
 
+    azure: Azure
+    now: float
+    token: str
+    fault: Callable[[str, str, Callable[[], Reply]], Reply]
+
+    @property
+    def changes(self) -> list[str]:
+        """Requests that change something."""
+        return [
+            f"{each.method} {each.path.rpartition('/providers/')[2]}"
+            for each in self.azure.asked
+            if each.method != "GET"
+        ]
+
+    def _sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+        assert self.now < 100_000, "waits for ever"
+
+    def _send(self, method: str, url: str, body: Document | None) -> Reply:
+        def go() -> Reply:
+            answer = self.azure.handle(method, url, body, self.token)
+            return Reply(answer.status, answer.content, answer.headers)
+
+        return self.fault(method, url, go)
+
+
+@dataclass
+class World(FaultyWorld):
     home: Path
     now: float = 0.0
     said: list[str] = field(default_factory=list)
@@ -154,27 +183,6 @@ class World:
         if self.members[name].tasks:
             raise WaitTimeoutError(f"node {name} still has tasks")
         del self.members[name]
-
-    @property
-    def changes(self) -> list[str]:
-        """Requests that change something."""
-        return [
-            f"{each.method} {each.path.rpartition('/providers/')[2]}"
-            for each in self.azure.asked
-            if each.method != "GET"
-        ]
-
-    def _sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.now += seconds
-        assert self.now < 100_000, "waits for ever"
-
-    def _send(self, method: str, url: str, body: Document | None) -> Reply:
-        def go() -> Reply:
-            answer = self.azure.handle(method, url, body, self.token)
-            return Reply(answer.status, answer.content, answer.headers)
-
-        return self.fault(method, url, go)
 
     def _reach(self, host: HostSettings, session: Session) -> None:
         self.reached.append(host)
